@@ -115,6 +115,9 @@ StreamMark::StreamMark(std::shared_ptr<EventPool> pool, cudaStream_t stream, con
   require_cuda(code, "cudaEventRecord");
 }
 
+StreamMark::StreamMark(std::shared_ptr<EventPool> pool, unsigned long long capture)
+    : pool_(std::move(pool)), identity_{~0ULL, capture}, event_(pool_->take()) {}
+
 StreamMark::~StreamMark() {
   pool_->give_back(event_);
 }
@@ -150,6 +153,10 @@ std::unique_ptr<StreamEnd> StreamOrder::leave(cudaStream_t stream) {
   std::shared_ptr<StreamMark>& last = last_like(entered_);
   last = std::make_shared<StreamMark>(pool_, stream, entered_);
   return std::make_unique<MarkedEnd>(last);
+}
+
+std::unique_ptr<StreamEnd> end_of(std::shared_ptr<StreamMark> mark) {
+  return std::make_unique<MarkedEnd>(std::move(mark));
 }
 
 std::unique_ptr<StreamEnd> with_limit(std::unique_ptr<StreamEnd> end, double seconds) {

@@ -49,11 +49,14 @@ class EventPool {
 class StreamMark {
  public:
   StreamMark(std::shared_ptr<EventPool> pool, cudaStream_t stream, const StreamIdentity& identity);
+  /// A place that somebody else records, in a stream that is none of the caller's; of a capture, or 0.
+  StreamMark(std::shared_ptr<EventPool> pool, unsigned long long capture);
   ~StreamMark();
   StreamMark(const StreamMark&) = delete;
   StreamMark& operator=(const StreamMark&) = delete;
 
   [[nodiscard]] const StreamIdentity& identity() const { return identity_; }
+  [[nodiscard]] cudaEvent_t event() const { return event_; }
   [[nodiscard]] bool passed() const;
   void wait() const;
   void hold(cudaStream_t stream) const;
@@ -74,6 +77,10 @@ class StreamOrder {
   void enter(cudaStream_t stream);
   /// After it; its end.
   [[nodiscard]] std::unique_ptr<StreamEnd> leave(cudaStream_t stream);
+  /// For the end of what was entered last, where that is not on its stream.
+  [[nodiscard]] std::shared_ptr<StreamMark> mark_beside() const {
+    return std::make_shared<StreamMark>(pool_, entered_.capture);
+  }
 
  private:
   [[nodiscard]] std::shared_ptr<StreamMark>& last_like(const StreamIdentity& identity) {
@@ -85,6 +92,8 @@ class StreamOrder {
   std::shared_ptr<StreamMark> last_running_;
   std::shared_ptr<StreamMark> last_captured_;  ///< of one capture: the next one begins anew
 };
+
+[[nodiscard]] std::unique_ptr<StreamEnd> end_of(std::shared_ptr<StreamMark> mark);
 
 /// The same end, whose wait throws DIT_ERROR_TIMEOUT after `seconds`; 0: it waits for ever.
 [[nodiscard]] std::unique_ptr<StreamEnd> with_limit(std::unique_ptr<StreamEnd> end, double seconds);

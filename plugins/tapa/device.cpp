@@ -110,18 +110,22 @@ class TapaDevice final : public DeviceExchange {
   std::unique_ptr<StreamEnd> start(const dit_exchange_call& call) override {
     const CurrentCudaDevice current(device_);
     order_.enter(stream_of(call.stream));
+    auto done = order_.mark_beside();
+    int apart = 0;
     if (call.send_strided == nullptr && call.recv_strided == nullptr) {
       const Plain send(call.send_blocks, size_);
       const Plain recv(call.recv_blocks, size_);
-      require(TAPA_Device_alltoallv(call.send, send.bytes.data(), send.offsets.data(), call.recv,
-                                    recv.bytes.data(), recv.offsets.data(), comm_, call.stream));
+      require(TAPA_Device_ialltoallv(call.send, send.bytes.data(), send.offsets.data(), call.recv,
+                                     recv.bytes.data(), recv.offsets.data(), comm_, call.stream,
+                                     done->event(), &apart));
     } else {
       const auto send = to_blocks(call.send_blocks, call.send_strided, size_);
       const auto recv = to_blocks(call.recv_blocks, call.recv_strided, size_);
-      require(
-          TAPA_Device_alltoall_strided(call.send, send.data(), call.recv, recv.data(), comm_, call.stream));
+      require(TAPA_Device_ialltoall_strided(call.send, send.data(), call.recv, recv.data(), comm_, call.stream,
+                                            done->event(), &apart));
     }
-    return order_.leave(stream_of(call.stream));
+    auto end = order_.leave(stream_of(call.stream));
+    return apart != 0 ? end_of(std::move(done)) : std::move(end);
   }
 
   void check() override { require(TAPA_Device_query(comm_, nullptr)); }

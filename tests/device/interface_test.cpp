@@ -74,6 +74,18 @@ TEST(DeviceInterface, WrongArgumentsAreNamed) {
   expect(TAPA_Device_describe(TAPA_DEVICE_COMM_NULL, nullptr), "text is null");
   expect(TAPA_Device_alltoall_strided(nullptr, nullptr, nullptr, nullptr, TAPA_DEVICE_COMM_NULL, nullptr),
          "comm is null");
+  expect(TAPA_Device_ialltoall_strided(nullptr, nullptr, nullptr, nullptr, TAPA_DEVICE_COMM_NULL, nullptr,
+                                       nullptr, nullptr),
+         "done is null, expected an event");
+  int event = 0;
+  expect(TAPA_Device_ialltoallv(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, TAPA_DEVICE_COMM_NULL,
+                                nullptr, &event, nullptr),
+         "recorded is null, expected the address of an int");
+  EXPECT_EQ(event, 0);
+  int recorded = 0;
+  expect(TAPA_Device_ialltoallv(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, TAPA_DEVICE_COMM_NULL,
+                                nullptr, &event, &recorded),
+         "comm is null");
   void* memory = nullptr;
   expect(TAPA_Device_peer_memory(TAPA_DEVICE_COMM_NULL, 0, 0, &memory), "comm is null");
   expect(TAPA_Device_peer_memory(TAPA_DEVICE_COMM_NULL, 0, 0, nullptr), "memory is null");
@@ -90,6 +102,9 @@ TEST(DeviceInterface, WithoutCudaEveryCallSaysHowToGetIt) {
   };
   expect(TAPA_Device_alltoall_strided(nullptr, nullptr, nullptr, nullptr, TAPA_DEVICE_COMM_NULL, nullptr),
          "TAPA_Device_alltoall_strided: ");
+  expect(TAPA_Device_ialltoall_strided(nullptr, nullptr, nullptr, nullptr, TAPA_DEVICE_COMM_NULL, nullptr,
+                                       nullptr, nullptr),
+         "TAPA_Device_ialltoall_strided: ");
   expect(TAPA_Device_peer_memory(TAPA_DEVICE_COMM_NULL, 0, 0, nullptr), "TAPA_Device_peer_memory: ");
   expect(TAPA_Device_begin_stores(TAPA_DEVICE_COMM_NULL, 0, nullptr), "TAPA_Device_begin_stores: ");
   expect(TAPA_Device_end_stores(TAPA_DEVICE_COMM_NULL, 0, nullptr), "TAPA_Device_end_stores: ");

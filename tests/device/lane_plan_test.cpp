@@ -211,7 +211,8 @@ TEST(LaneSteps, PiecesOfStridedBlocksArriveFromOtherNodes) {
           for (std::size_t at = 0; at < counts.send[rank][to]; ++at)
             machine.memory(r, Area::send)[to * LaneMachine::kBlock + at] = byte_of(rank, to, at);
         }
-        steps.push_back(strided_steps(nodes, r, counts.send[rank], counts.receive[rank], kPiece));
+        steps.push_back(strided_steps(nodes, r, counts.send[rank], counts.receive[rank], kPiece,
+                                      static_cast<int>((seed + rank) % kLaneSlots)));
       }
       ASSERT_NO_THROW(machine.run(std::move(steps)));
       for (std::size_t rank = 0; rank < ranks; ++rank) {

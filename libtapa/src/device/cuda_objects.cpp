@@ -34,15 +34,14 @@ BesideCaptures::~BesideCaptures() {
   (void)cudaThreadExchangeStreamCaptureMode(&mode_);
 }
 
-namespace {
-
-/// In which capture a stream is; 0: in none. Throws DeviceError where the stream cannot be used now.
 unsigned long long capture_of(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   unsigned long long id = 0;
   check_first_launch(cudaStreamGetCaptureInfo(stream, &status, &id), "a call");
   return status == cudaStreamCaptureStatusNone ? 0 : id;
 }
+
+namespace {
 
 /// Throws DeviceError when a stream of the library's is in a capture of another stream than the caller's.
 void require_same_capture(cudaStream_t ours, cudaStream_t callers) {
@@ -151,7 +150,10 @@ void SideStreams::join(cudaStream_t into) {
 }
 
 WireStream::WireStream(int slots) {
-  check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  int least = 0, greatest = 0;
+  check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+  check_cuda(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest),
+             "cudaStreamCreateWithPriority");
   check_cuda(cudaEventCreateWithFlags(&begin_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
   for (int slot = 0; slot < slots; ++slot) {
     check_cuda(cudaEventCreateWithFlags(&marks_.emplace_back(nullptr), cudaEventDisableTiming),
@@ -172,6 +174,9 @@ void WireStream::follow(cudaStream_t stream) {
 }
 void WireStream::mark(int slot) {
   check_cuda(cudaEventRecord(marks_[static_cast<std::size_t>(slot)], stream_), "cudaEventRecord");
+}
+void WireStream::record(cudaEvent_t event) {
+  check_cuda(cudaEventRecord(event, stream_), "cudaEventRecord");
 }
 void WireStream::wait(int slot, cudaStream_t stream) {
   check_cuda(cudaStreamWaitEvent(stream, marks_[static_cast<std::size_t>(slot)], 0), "cudaStreamWaitEvent");

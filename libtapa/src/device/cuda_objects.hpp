@@ -18,6 +18,9 @@ void check_cuda(cudaError_t code, const char* call);
 /// another device, or a capture forbids it) is the caller's error, and nothing has happened.
 void check_first_launch(cudaError_t code, const char* call);
 
+/// In which capture a stream is; 0: in none. Throws DeviceError where the stream cannot be used now.
+[[nodiscard]] unsigned long long capture_of(cudaStream_t stream);
+
 /// While it lives this thread may allocate and free while another one captures a stream.
 class BesideCaptures {
  public:
@@ -110,7 +113,7 @@ class SideStreams {
 };
 
 /// A stream beside a caller's on which things are done one after the other while the caller's goes on, until
-/// it waits for one of them. Also while it is captured.
+/// it waits for one of them. Also while it is captured. Its kernels come before the caller's.
 class WireStream {
  public:
   /// `slots`: marks that can be waited for.
@@ -125,6 +128,8 @@ class WireStream {
   /// What comes next here waits for what is on `stream` now.
   void follow(cudaStream_t stream);
   void mark(int slot);
+  /// Records another's event here.
+  void record(cudaEvent_t event);
   /// What comes next on `stream` waits for the last mark of this slot, and for all before it.
   void wait(int slot, cudaStream_t stream);
 

@@ -152,6 +152,69 @@ Communicator& one_node(TAPA_Device_comm comm) {
   return communicator;
 }
 
+/// What calls with blocks of own sizes are given. `done`: null where the stream waits for all of the call.
+struct BlocksCall {
+  const void* send;
+  void* receive;
+  TAPA_Device_comm comm;
+  void* stream;
+  cudaEvent_t done;
+  [[nodiscard]] cudaStream_t on() const { return static_cast<cudaStream_t>(stream); }
+};
+
+/// `recorded`: 0 where the call is all on the stream, as between devices within reach.
+cudaEvent_t event_of(void* done, int* recorded, TAPA_Device_comm comm) {
+  require(done != nullptr, "done is null, expected an event");
+  require(recorded != nullptr, "recorded is null, expected the address of an int");
+  (void)communicator_of(comm);
+  *recorded = comm->lanes ? 1 : 0;
+  return static_cast<cudaEvent_t>(done);
+}
+
+void alltoallv(const BlocksCall& call, const size_t sendbytes[], const size_t sdispls[],
+               const size_t recvbytes[], const size_t rdispls[]) {
+  TAPA_Device_comm comm = call.comm;
+  Communicator& communicator = communicator_of(comm);
+  require(sendbytes != nullptr, "sendbytes is null, expected an array");
+  require(sdispls != nullptr, "sdispls is null, expected an array");
+  require(recvbytes != nullptr, "recvbytes is null, expected an array");
+  require(rdispls != nullptr, "rdispls is null, expected an array");
+  const std::size_t size = comm->size;
+  const Layout layout{{sendbytes, size}, {sdispls, size}, {recvbytes, size}, {rdispls, size}};
+  const auto own = static_cast<std::size_t>(comm->rank);
+  if (sendbytes[own] != recvbytes[own]) {
+    refuse("sendbytes[" + std::to_string(own) + "] is " + std::to_string(sendbytes[own]) +
+           " and recvbytes is " + std::to_string(recvbytes[own]) +
+           ", expected the same for this rank's own block");
+  }
+  check_buffer("sendbuf", call.send, total(layout.send_bytes), communicator, comm->checked_send);
+  check_buffer("recvbuf", call.receive, total(layout.receive_bytes), communicator, comm->checked_receive);
+  put_on(call.on(), comm, [&] {
+    if (comm->lanes) {
+      return comm->lanes->alltoallv(
+          call.send, call.receive,
+          {layout.send_bytes, layout.send_displs, layout.receive_bytes, layout.receive_displs}, call.on(),
+          call.done);
+    }
+    communicator.alltoallv(call.send, call.receive, layout, call.on());
+  });
+}
+
+void alltoall_strided(const BlocksCall& call, const TAPA_Device_block send[], const TAPA_Device_block recv[]) {
+  TAPA_Device_comm comm = call.comm;
+  Communicator& communicator = communicator_of(comm);
+  require(send != nullptr, "send is null, expected an array");
+  require(recv != nullptr, "recv is null, expected an array");
+  const StridedLayout layout = strided_layout(comm->rank, static_cast<int>(comm->size), send, recv);
+  check_buffer("sendbuf", call.send, total_bytes(layout.send), communicator, comm->checked_send);
+  check_buffer("recvbuf", call.receive, total_bytes(layout.receive), communicator, comm->checked_receive);
+  put_on(call.on(), comm, [&] {
+    if (comm->lanes)
+      return comm->lanes->alltoall_strided(call.send, call.receive, layout, call.on(), call.done);
+    communicator.alltoall_strided(call.send, call.receive, layout, call.on());
+  });
+}
+
 }  // namespace
 
 int tapa::device::create_communicator(const char* function, int rank, int size,
@@ -220,46 +283,29 @@ int TAPA_Device_alltoallv(const void* sendbuf, const size_t sendbytes[], const s
                           void* recvbuf, const size_t recvbytes[], const size_t rdispls[],
                           TAPA_Device_comm comm, void* stream) {
   return contained("TAPA_Device_alltoallv", [&] {
-    Communicator& communicator = communicator_of(comm);
-    require(sendbytes != nullptr, "sendbytes is null, expected an array");
-    require(sdispls != nullptr, "sdispls is null, expected an array");
-    require(recvbytes != nullptr, "recvbytes is null, expected an array");
-    require(rdispls != nullptr, "rdispls is null, expected an array");
-    const std::size_t size = comm->size;
-    const Layout layout{{sendbytes, size}, {sdispls, size}, {recvbytes, size}, {rdispls, size}};
-    const auto own = static_cast<std::size_t>(comm->rank);
-    if (sendbytes[own] != recvbytes[own]) {
-      refuse("sendbytes[" + std::to_string(own) + "] is " + std::to_string(sendbytes[own]) +
-             " and recvbytes is " + std::to_string(recvbytes[own]) +
-             ", expected the same for this rank's own block");
-    }
-    check_buffer("sendbuf", sendbuf, total(layout.send_bytes), communicator, comm->checked_send);
-    check_buffer("recvbuf", recvbuf, total(layout.receive_bytes), communicator, comm->checked_receive);
-    const auto on = static_cast<cudaStream_t>(stream);
-    put_on(on, comm, [&] {
-      if (!comm->lanes) return communicator.alltoallv(sendbuf, recvbuf, layout, on);
-      comm->lanes->alltoallv(
-          sendbuf, recvbuf,
-          {layout.send_bytes, layout.send_displs, layout.receive_bytes, layout.receive_displs}, on);
-    });
+    alltoallv({sendbuf, recvbuf, comm, stream, nullptr}, sendbytes, sdispls, recvbytes, rdispls);
+  });
+}
+
+int TAPA_Device_ialltoallv(const void* sendbuf, const size_t sendbytes[], const size_t sdispls[],
+                           void* recvbuf, const size_t recvbytes[], const size_t rdispls[],
+                           TAPA_Device_comm comm, void* stream, void* done, int* recorded) {
+  return contained("TAPA_Device_ialltoallv", [&] {
+    alltoallv({sendbuf, recvbuf, comm, stream, event_of(done, recorded, comm)}, sendbytes, sdispls, recvbytes, rdispls);
   });
 }
 
 int TAPA_Device_alltoall_strided(const void* sendbuf, const TAPA_Device_block send[], void* recvbuf,
                                  const TAPA_Device_block recv[], TAPA_Device_comm comm, void* stream) {
-  return contained("TAPA_Device_alltoall_strided", [&] {
-    Communicator& communicator = communicator_of(comm);
-    require(send != nullptr, "send is null, expected an array");
-    require(recv != nullptr, "recv is null, expected an array");
-    const StridedLayout layout = strided_layout(comm->rank, static_cast<int>(comm->size), send, recv);
-    check_buffer("sendbuf", sendbuf, total_bytes(layout.send), communicator, comm->checked_send);
-    check_buffer("recvbuf", recvbuf, total_bytes(layout.receive), communicator, comm->checked_receive);
-    const auto on = static_cast<cudaStream_t>(stream);
-    put_on(on, comm, [&] {
-      if (comm->lanes) return comm->lanes->alltoall_strided(sendbuf, recvbuf, layout, on);
-      communicator.alltoall_strided(sendbuf, recvbuf, layout, on);
-    });
-  });
+  return contained("TAPA_Device_alltoall_strided",
+                   [&] { alltoall_strided({sendbuf, recvbuf, comm, stream, nullptr}, send, recv); });
+}
+
+int TAPA_Device_ialltoall_strided(const void* sendbuf, const TAPA_Device_block send[], void* recvbuf,
+                                  const TAPA_Device_block recv[], TAPA_Device_comm comm, void* stream,
+                                  void* done, int* recorded) {
+  return contained("TAPA_Device_ialltoall_strided",
+                   [&] { alltoall_strided({sendbuf, recvbuf, comm, stream, event_of(done, recorded, comm)}, send, recv); });
 }
 
 int TAPA_Device_register(TAPA_Device_comm comm, void* buffer, size_t bytes, int flags, int* window) {

@@ -16,6 +16,16 @@ namespace {
 constexpr int kChannels = 32;
 constexpr std::size_t kSlot = std::size_t{64} << 10;
 
+/// Bytes from which copy engines are faster.
+constexpr std::size_t kEngineBytes = std::size_t{2} << 20;
+/// Of all slots of engines that a rank receives by, or so.
+constexpr std::size_t kEngineBudget = std::size_t{64} << 20;
+
+std::size_t engine_slot_for(std::size_t peers) {
+  const std::size_t share = kEngineBudget / std::max<std::size_t>(peers, 1) / kEngineSlots;
+  return std::clamp(share / kSharedPage * kSharedPage, std::size_t{512} << 10, std::size_t{4} << 20);
+}
+
 /// All thread blocks find place at once: senders may wait for slots that receivers empty. `multiprocessors`:
 /// of the smallest device.
 PipeShape shape_for(std::size_t peers, int multiprocessors) {
@@ -48,19 +58,45 @@ HostWire::HostWire(const Agreement& agreement, const std::vector<int>& peers, Lo
   const std::vector<int> sizes = agreement.gather(multiprocessors);
   shape_ = shape_for(*std::max_element(counts.begin(), counts.end()),
                      *std::min_element(sizes.begin(), sizes.end()));
+  agreement.together([&] {
+    const LastingMemory word(sizeof(std::uint32_t));
+    if (StreamWords::work_here(static_cast<std::uint32_t*>(word.get())))
+      engine_slot_ = engine_slot_for(*std::max_element(counts.begin(), counts.end()));
+  });
+  const std::vector<std::size_t> slots = agreement.gather(engine_slot_);
+  engine_slot_ = *std::min_element(slots.begin(), slots.end());
   map_pages(agreement, peers);
   agreement.together([&] {
     table_.emplace(agreement.size(), peers, shape_, state, timeout, [&](const PipeTable::Place& place) {
       const Ends& ends = ends_.emplace_back(ends_at(place));
       return Pipe{ends.said(), ends.heard(), ends.other_left(), nullptr, ends.slots, nullptr};
     });
+    if (engine_slot_ != 0) make_engines(peers, state, timeout);
   });
 }
 
-std::size_t HostWire::bytes_of_peer() const {
+void HostWire::make_engines(const std::vector<int>& peers, LocalState* state, Word timeout) {
+  std::vector<CopyEngines::End> ends;
+  for (std::size_t place = 0; place < peers.size(); ++place) {
+    for (const bool sends : {true, false}) {
+      std::byte* const words = (sends ? out_ : in_)[place].get() + bytes_of_pipes();
+      const Ends& pipe = ends_[static_cast<std::size_t>(table_->index_of(peers[place], 0, sends))];
+      ends.push_back({peers[place], sends, reinterpret_cast<EngineWords*>(words), words + kSharedPage,
+                      pipe.own_left(), pipe.other_left(), table_->missing(peers[place])});
+    }
+  }
+  engines_ = std::make_unique<CopyEngines>(std::move(ends), engine_slot_, state, timeout);
+}
+
+std::size_t HostWire::bytes_of_pipes() const {
   const std::size_t pipe = sizeof(Words) + kPipeSlots * shape_.chunk;
-  const std::size_t bytes = pipe * static_cast<std::size_t>(shape_.channels);
-  return (bytes + kSharedPage - 1) / kSharedPage * kSharedPage;
+  return round_up(pipe * static_cast<std::size_t>(shape_.channels), kSharedPage);
+}
+
+std::size_t HostWire::bytes_of_peer() const {
+  static_assert(sizeof(EngineWords) <= kSharedPage);
+  const std::size_t engines = engine_slot_ == 0 ? 0 : kSharedPage + kEngineSlots * engine_slot_;
+  return bytes_of_pipes() + engines;
 }
 
 void HostWire::map_pages(const Agreement& agreement, const std::vector<int>& peers) {
@@ -95,12 +131,35 @@ HostWire::Ends HostWire::ends_at(const PipeTable::Place& place) const {
 
 std::string HostWire::describe() const {
   return "host memory (" + std::to_string(shape_.channels) + " x " + std::to_string(kPipeSlots) +
-         " slots of " + std::to_string(shape_.chunk >> 10) + " KiB)";
+         " slots of " + std::to_string(shape_.chunk >> 10) + " KiB" +
+         (engines_ ? "; of " + std::to_string(kEngineBytes >> 10) + " KiB and more by copy engines" : "") +
+         ")";
 }
 
 void HostWire::exchange(std::span<const WireMessage> sends, std::span<const WireMessage> receives,
                         cudaStream_t stream) {
-  table_->launch(sends, receives, stream);
+  put(sends, receives, stream, stream);
+}
+
+// Engines begin at once, and not behind what ends the exchange before.
+void HostWire::start(std::span<const WireMessage> sends, std::span<const WireMessage> receives,
+                     cudaStream_t stream, int slot) {
+  side_.follow(stream);
+  put(sends, receives, stream, side_.get());
+  side_.mark(slot);
+}
+
+void HostWire::put(std::span<const WireMessage> sends, std::span<const WireMessage> receives,
+                   cudaStream_t from, cudaStream_t into) {
+  if (!engines_) return table_->launch(sends, receives, into);
+  const auto some = [](std::span<const WireMessage> all, bool are_long) {
+    std::vector<WireMessage> found;
+    for (const WireMessage& message : all)
+      if ((message.bytes >= kEngineBytes) == are_long) found.push_back(message);
+    return found;
+  };
+  table_->launch(some(sends, false), some(receives, false), into);
+  engines_->exchange(some(sends, true), some(receives, true), from, into);
 }
 
 unsigned long long HostWire::missing(int rank) const {
@@ -116,6 +175,11 @@ bool HostWire::has_left(int rank) const {
 
 void HostWire::tell_failure() {
   for (const Ends& ends : ends_) std::atomic_ref(*ends.own_left()).store(1);
+  if (engines_) engines_->give_up();
+}
+
+void HostWire::settle() {
+  if (engines_) engines_->settle();
 }
 
 // The words of a pipe, of both its ends, lie in the receiver's pages.
@@ -123,6 +187,7 @@ void HostWire::restart() {
   for (const SharedPages& pages : in_)
     std::memset(pages.get(), 0, static_cast<std::size_t>(shape_.channels) * sizeof(Words));
   table_->restart();
+  if (engines_) engines_->restart();
 }
 
 void HostWire::finish(bool well) {

@@ -1,15 +1,17 @@
 /// @file
-/// A wire between devices of one host that cannot reach each other: a kernel of the sender copies into slots
-/// in memory of the host, one of the receiver out of them, and each tells the other how far it is. No thread
-/// and no call of the host has a part in it.
+/// A wire between devices of one host that cannot reach each other, through slots in memory of the host. Of
+/// short messages a kernel of the sender copies into the slots and one of the receiver out of them, and each
+/// tells the other how far it is; long ones are left to copy engines (copy_engines.hpp).
 ///
 /// The receiver's process makes the memory, so that it lies near its device.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "device/agreement.hpp"
+#include "device/copy_engines.hpp"
 #include "device/pipe_table.hpp"
 #include "device/shared_pages.hpp"
 #include "device/wire.hpp"
@@ -25,10 +27,13 @@ class HostWire final : public Wire {
   [[nodiscard]] std::string describe() const override;
   void exchange(std::span<const WireMessage> sends, std::span<const WireMessage> receives,
                 cudaStream_t stream) override;
+  void start(std::span<const WireMessage> sends, std::span<const WireMessage> receives, cudaStream_t stream,
+             int slot) override;
   [[nodiscard]] unsigned long long missing(int rank) const override;
   [[nodiscard]] std::string failure() const override { return ""; }
   [[nodiscard]] bool has_left(int rank) const override;
   void tell_failure() override;
+  void settle() override;
   void restart() override;
   void abandon() override { tell_failure(); }
   void finish(bool well) override;
@@ -53,13 +58,19 @@ class HostWire final : public Wire {
     [[nodiscard]] Word* other_left() const { return sends ? &words->receiver_left : &words->sender_left; }
   };
   void map_pages(const Agreement& agreement, const std::vector<int>& peers);
+  void put(std::span<const WireMessage> sends, std::span<const WireMessage> receives, cudaStream_t from,
+           cudaStream_t into);
+  void make_engines(const std::vector<int>& peers, LocalState* state, Word timeout);
+  [[nodiscard]] std::size_t bytes_of_pipes() const;
   [[nodiscard]] std::size_t bytes_of_peer() const;
   [[nodiscard]] Ends ends_at(const PipeTable::Place& place) const;
 
   PipeShape shape_;
+  std::size_t engine_slot_ = 0;  ///< bytes; 0: engines move nothing
   std::vector<SharedPages> out_, in_;  ///< to and from each peer
   std::vector<Ends> ends_;             ///< by the table's index
   std::optional<PipeTable> table_;
+  std::unique_ptr<CopyEngines> engines_;
 };
 
 }  // namespace tapa::device

@@ -56,6 +56,16 @@ __global__ void __launch_bounds__(kTokenLanes) check_token(const __grid_constant
   check_tokens(team, tokens);
 }
 
+__global__ void __launch_bounds__(kTokenLanes, 1) begin_copies(const __grid_constant__ EngineLaunch launch) {
+  CudaTeam team;
+  begin_engines(team, launch);
+}
+
+__global__ void __launch_bounds__(kTokenLanes, 1) end_copies(const __grid_constant__ EngineLaunch launch) {
+  CudaTeam team;
+  end_engines(team, launch);
+}
+
 }  // namespace
 
 cudaError_t load_lane_kernels() {
@@ -65,6 +75,8 @@ cudaError_t load_lane_kernels() {
   if (code == cudaSuccess) code = cudaFuncGetAttributes(&attributes, move_pipes);
   if (code == cudaSuccess) code = cudaFuncGetAttributes(&attributes, make_token);
   if (code == cudaSuccess) code = cudaFuncGetAttributes(&attributes, check_token);
+  if (code == cudaSuccess) code = cudaFuncGetAttributes(&attributes, begin_copies);
+  if (code == cudaSuccess) code = cudaFuncGetAttributes(&attributes, end_copies);
   return code;
 }
 
@@ -92,6 +104,12 @@ cudaError_t launch_token_make(const Tokens& tokens, cudaStream_t stream) {
 }
 cudaError_t launch_token_check(const Tokens& tokens, cudaStream_t stream) {
   return launch_kernel(check_token, 1, kTokenLanes, tokens, stream);
+}
+cudaError_t launch_engines_begin(const EngineLaunch& launch, cudaStream_t stream) {
+  return launch_kernel(begin_copies, 1, kTokenLanes, launch, stream);
+}
+cudaError_t launch_engines_end(const EngineLaunch& launch, cudaStream_t stream) {
+  return launch_kernel(end_copies, 1, kTokenLanes, launch, stream);
 }
 
 }  // namespace tapa::device

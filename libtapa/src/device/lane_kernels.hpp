@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "device/engine_words.hpp"
 #include "device/pipe.hpp"
 #include "device/rows.hpp"
 #include "device/tokens.hpp"
@@ -61,5 +62,8 @@ struct PipeLaunch {
 /// Before and after messages: makes this rank's tokens, checks those of the others.
 [[nodiscard]] cudaError_t launch_token_make(const Tokens& tokens, cudaStream_t stream);
 [[nodiscard]] cudaError_t launch_token_check(const Tokens& tokens, cudaStream_t stream);
+/// Before and behind the copies of engines.
+[[nodiscard]] cudaError_t launch_engines_begin(const EngineLaunch& launch, cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_engines_end(const EngineLaunch& launch, cudaStream_t stream);
 
 }  // namespace tapa::device

@@ -10,8 +10,11 @@ namespace {
 class Steps {
  public:
   Steps(const Partition& nodes, int rank, std::span<const std::size_t> send_bytes,
-        std::span<const std::size_t> receive_bytes, std::size_t piece)
-      : send_bytes_(send_bytes), receive_bytes_(receive_bytes), piece_(piece) {
+        std::span<const std::size_t> receive_bytes, std::size_t piece, int first_slot)
+      : send_bytes_(send_bytes),
+        receive_bytes_(receive_bytes),
+        piece_(piece),
+        first_slot_(static_cast<std::size_t>(first_slot)) {
     for (std::size_t peer = 0; peer < nodes.group.size(); ++peer) {
       if (nodes.group[peer] == nodes.group_of(rank)) continue;
       others_.push_back(peer);
@@ -33,18 +36,18 @@ class Steps {
   }
 
  private:
-  static int slot_of_chunk(std::size_t chunk) { return static_cast<int>(chunk % kLaneSlots); }
+  [[nodiscard]] std::size_t slot_of(std::size_t chunk) const { return (first_slot_ + chunk) % kLaneSlots; }
 
   /// The pieces of all blocks of one side in a chunk.
   [[nodiscard]] PieceCopy pieces(std::size_t chunk, bool sends) const {
-    PieceCopy copy{sends, {}};
+    PieceCopy copy{static_cast<int>(slot_of(chunk)), sends, {}};
     const std::span<const std::size_t> bytes = sends ? send_bytes_ : receive_bytes_;
     const Area area = sends ? Area::pieces_out : Area::pieces_in;
     const std::size_t begin = chunk * piece_;
     for (std::size_t index = 0; index < others_.size(); ++index) {
       const std::size_t peer = others_[index];
       if (bytes[peer] <= begin) continue;
-      const std::size_t place = chunk % kLaneSlots * others_.size() + index;
+      const std::size_t place = slot_of(chunk) * others_.size() + index;
       copy.pieces.push_back(
           {static_cast<int>(peer), begin, std::min(piece_, bytes[peer] - begin), {area, place * piece_}});
     }
@@ -59,19 +62,19 @@ class Steps {
 
   void start(std::size_t chunk) {
     PieceCopy out = pieces(chunk, true);
-    Start start{slot_of_chunk(chunk), messages(out), messages(pieces(chunk, false))};
+    Start start{static_cast<int>(slot_of(chunk)), messages(out), messages(pieces(chunk, false))};
     if (!out.pieces.empty()) steps_.emplace_back(std::move(out));
     steps_.emplace_back(std::move(start));
   }
   void finish(std::size_t chunk) {
-    steps_.emplace_back(Wait{slot_of_chunk(chunk)});
+    steps_.emplace_back(Wait{static_cast<int>(slot_of(chunk))});
     PieceCopy in = pieces(chunk, false);
     if (!in.pieces.empty()) steps_.emplace_back(std::move(in));
   }
 
   std::span<const std::size_t> send_bytes_;
   std::span<const std::size_t> receive_bytes_;
-  std::size_t piece_;
+  std::size_t piece_, first_slot_;
   std::vector<std::size_t> others_;  ///< ranks of other nodes
   std::size_t chunks_ = 0;
   std::vector<LaneStep> steps_;
@@ -85,8 +88,9 @@ std::size_t piece_bytes(int ranks, std::size_t chunk) {
 }
 
 std::vector<LaneStep> strided_steps(const Partition& nodes, int rank, std::span<const std::size_t> send_bytes,
-                                    std::span<const std::size_t> receive_bytes, std::size_t piece) {
-  return Steps(nodes, rank, send_bytes, receive_bytes, piece).make();
+                                    std::span<const std::size_t> receive_bytes, std::size_t piece,
+                                    int first_slot) {
+  return Steps(nodes, rank, send_bytes, receive_bytes, piece, first_slot).make();
 }
 
 }  // namespace tapa::device

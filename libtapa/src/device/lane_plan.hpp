@@ -91,6 +91,7 @@ struct PieceCopy {
     std::size_t bytes = 0;
     Place together;
   };
+  int slot = 0;
   bool sends = true;  ///< out of blocks to send, or into blocks to receive
   std::vector<Piece> pieces;
 };
@@ -142,11 +143,11 @@ struct BlockCounts {
                                                     const BlockCounts& counts);
 
 /// The steps of an all-to-all of strided blocks, of which the sizes matter: they go straight to each rank, in
-/// pieces of at most `piece` bytes.
+/// pieces of at most `piece` bytes. The first ones use slot `first_slot`, the others those behind it in turn.
 [[nodiscard]] std::vector<LaneStep> strided_steps(const Partition& nodes, int rank,
                                                   std::span<const std::size_t> send_bytes,
                                                   std::span<const std::size_t> receive_bytes,
-                                                  std::size_t piece);
+                                                  std::size_t piece, int first_slot);
 /// Bytes of a piece where all pieces of a chunk fill no more than `chunk` bytes.
 [[nodiscard]] std::size_t piece_bytes(int ranks, std::size_t chunk);
 

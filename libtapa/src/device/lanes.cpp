@@ -52,7 +52,7 @@ Lanes::Lanes(const Agreement& agreement, const Islands& islands, Communicator& n
       piece_(piece_bytes(agreement.size(), kPieceBytes)) {
   agreement_.together([&] {
     check_cuda(load_lane_kernels(), "loading the kernels");
-    side_.emplace(kLaneSlots);
+    ends_.emplace(kLaneSlots + 1);
     provide_areas();
     upload_orders();
   });
@@ -147,30 +147,71 @@ void Lanes::alltoall(const void* send, void* receive, std::size_t bytes, cudaStr
   run(steps_, {send, receive, nullptr}, stream);
 }
 
-void Lanes::alltoallv(const void* send, void* receive, const BlockCounts& counts, cudaStream_t stream) {
-  run(alltoallv_steps(nodes_, agreement_.rank(), counts), {send, receive, nullptr}, stream);
+void Lanes::alltoallv(const void* send, void* receive, const BlockCounts& counts, cudaStream_t stream,
+                      cudaEvent_t done) {
+  run_apart(alltoallv_steps(nodes_, agreement_.rank(), counts), {send, receive, nullptr}, stream, done);
 }
 
 void Lanes::alltoall_strided(const void* send, void* receive, const StridedLayout& layout,
-                             cudaStream_t stream) {
+                             cudaStream_t stream, cudaEvent_t done) {
   std::vector<std::size_t> send_bytes, receive_bytes;
   for (std::size_t peer = 0; peer < layout.send.size(); ++peer) {
     send_bytes.push_back(bytes_of(layout.send[peer].strides));
     receive_bytes.push_back(bytes_of(layout.receive[peer].strides));
   }
-  run(strided_steps(nodes_, agreement_.rank(), send_bytes, receive_bytes, piece_), {send, receive, &layout},
-      stream);
+  const auto steps = strided_steps(nodes_, agreement_.rank(), send_bytes, receive_bytes, piece_, next_slot_);
+  const auto starts = std::count_if(steps.begin(), steps.end(),
+                                    [](const LaneStep& step) { return std::holds_alternative<Start>(step); });
+  next_slot_ = static_cast<int>((next_slot_ + starts) % kLaneSlots);
+  run_apart(steps, {send, receive, &layout}, stream, done);
+}
+
+// Before messages go to other nodes, who would take them for those of an earlier call.
+void Lanes::require_ready(cudaStream_t stream) const {
+  node_.check_failure();
+  check_failure();
+  wire_->require_free_for(stream);
+  ends_->require_free_for(stream);
 }
 
 void Lanes::run(const std::vector<LaneStep>& steps, const Buffers& buffers, cudaStream_t stream) {
-  node_.check_failure();  // before messages go to other nodes, who would take them for those of an earlier
-                          // call
-  check_failure();
   const CurrentDevice current(node_.device());
-  side_->require_free_for(stream);
+  require_ready(stream);
   for (const LaneStep& step : steps) {
     std::visit([&](const auto& each) { do_step(each, buffers, stream); }, step);
   }
+}
+
+// What waits for messages is put on a stream of its own, so that the caller's goes on to start more.
+void Lanes::run_apart(const std::vector<LaneStep>& steps, const Buffers& buffers, cudaStream_t stream,
+                      cudaEvent_t done) {
+  const CurrentDevice current(node_.device());
+  require_ready(stream);
+  for (const LaneStep& step : steps) {
+    const auto* const copy = std::get_if<PieceCopy>(&step);
+    const auto* const start = std::get_if<Start>(&step);
+    const auto* const wait = std::get_if<Wait>(&step);
+    const bool behind = wait != nullptr || (copy != nullptr && !copy->sends);
+    if (!behind && buffers.strided != nullptr && (copy != nullptr || start != nullptr))
+      await_slot(copy != nullptr ? copy->slot : start->slot, stream);
+    std::visit([&](const auto& each) { do_step(each, buffers, behind ? ends_->get() : stream); }, step);
+    if (behind) mark_slot(copy != nullptr ? copy->slot : wait->slot, stream);
+  }
+  ends_->follow(stream);
+  if (done != nullptr) return ends_->record(done);
+  ends_->mark(kLaneSlots);
+  ends_->wait(kLaneSlots, stream);
+}
+
+void Lanes::mark_slot(int slot, cudaStream_t stream) {
+  ends_->mark(slot);
+  used_[as_size(slot)] = capture_of(stream);
+}
+
+// The pieces of the slot's last use have gone to where they belong. What ran before a capture, or is recorded
+// in another one, the program keeps apart.
+void Lanes::await_slot(int slot, cudaStream_t stream) {
+  if (used_[as_size(slot)] == capture_of(stream)) ends_->wait(slot, stream);
 }
 
 void Lanes::do_step(const RowCopy& copy, const Buffers& buffers, cudaStream_t stream) {
@@ -206,13 +247,11 @@ void Lanes::do_step(const Start& start, const Buffers& buffers, cudaStream_t str
       made.push_back({message.peer, find(message.place, buffers), message.bytes});
     return made;
   };
-  side_->follow(stream);
-  wire_->exchange(messages(start.sends), messages(start.receives), side_->get());
-  side_->mark(start.slot);
+  wire_->start(messages(start.sends), messages(start.receives), stream, start.slot);
 }
 
 void Lanes::do_step(const Wait& wait, const Buffers&, cudaStream_t stream) {
-  side_->wait(wait.slot, stream);
+  wire_->wait(wait.slot, stream);
 }
 
 void Lanes::do_step(const PieceCopy& copy, const Buffers& buffers, cudaStream_t stream) {
@@ -289,7 +328,10 @@ void Lanes::finish() {
 // The wire first: it may refuse.
 void Lanes::restart() {
   const CurrentDevice current(node_.device());
-  agreement_.together([&] { check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); });
+  agreement_.together([&] {
+    check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    wire_->settle();
+  });
   agreement_.together([&] { wire_->restart(); });
   node_.restart();
   agreement_.meet();

@@ -3,6 +3,7 @@
 /// wire and kernels that copy rows.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,10 +30,13 @@ class Lanes {
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
 
-  /// Puts an all-to-all on a stream. Throws DeviceError.
+  /// Puts an all-to-all on a stream. With `done`, an event, the stream need not wait for the messages: it is
+  /// recorded behind all of the call. Throws DeviceError.
   void alltoall(const void* send, void* receive, std::size_t bytes, cudaStream_t stream);
-  void alltoallv(const void* send, void* receive, const BlockCounts& counts, cudaStream_t stream);
-  void alltoall_strided(const void* send, void* receive, const StridedLayout& layout, cudaStream_t stream);
+  void alltoallv(const void* send, void* receive, const BlockCounts& counts, cudaStream_t stream,
+                 cudaEvent_t done);
+  void alltoall_strided(const void* send, void* receive, const StridedLayout& layout, cudaStream_t stream,
+                        cudaEvent_t done);
 
   /// Throws DeviceError when a call has failed. `rank`: the one that did not arrive, or -1.
   void check_failure(int& rank) const;
@@ -54,6 +58,11 @@ class Lanes {
   [[nodiscard]] std::size_t row_bytes(std::size_t block) const;
   void upload_orders();
   void run(const std::vector<LaneStep>& steps, const Buffers& buffers, cudaStream_t stream);
+  void run_apart(const std::vector<LaneStep>& steps, const Buffers& buffers, cudaStream_t stream,
+                 cudaEvent_t done);
+  void require_ready(cudaStream_t stream) const;
+  void mark_slot(int slot, cudaStream_t stream);
+  void await_slot(int slot, cudaStream_t stream);
   void do_step(const RowCopy& copy, const Buffers& buffers, cudaStream_t stream);
   void do_step(const NodeExchange& exchange, const Buffers& buffers, cudaStream_t stream);
   void do_step(const Start& start, const Buffers& buffers, cudaStream_t stream);
@@ -77,7 +86,9 @@ class Lanes {
   std::optional<DeviceMemory> areas_, orders_;
   std::vector<std::size_t> area_at_;
   int window_ = -1;
-  std::optional<WireStream> side_;
+  std::optional<WireStream> ends_;  ///< what comes behind messages that no stream of the caller's waits for
+  std::array<std::optional<unsigned long long>, kLaneSlots> used_;  ///< in which capture a slot was used last
+  int next_slot_ = 0;
   std::unique_ptr<Wire> wire_;
   std::size_t bytes_of_steps_ = 0;  ///< block size that `steps_` are for
   std::vector<LaneStep> steps_;

@@ -47,6 +47,14 @@ int TAPA_Device_alltoall_strided(const void*, const TAPA_Device_block*, void*, c
                                  TAPA_Device_comm, void*) {
   return unavailable("TAPA_Device_alltoall_strided");
 }
+int TAPA_Device_ialltoallv(const void*, const size_t*, const size_t*, void*, const size_t*, const size_t*,
+                           TAPA_Device_comm, void*, void*, int*) {
+  return unavailable("TAPA_Device_ialltoallv");
+}
+int TAPA_Device_ialltoall_strided(const void*, const TAPA_Device_block*, void*, const TAPA_Device_block*,
+                                  TAPA_Device_comm, void*, void*, int*) {
+  return unavailable("TAPA_Device_ialltoall_strided");
+}
 int TAPA_Device_register(TAPA_Device_comm, void*, size_t, int, int*) {
   return unavailable("TAPA_Device_register");
 }

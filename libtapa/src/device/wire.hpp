@@ -9,7 +9,9 @@
 #include <span>
 #include <string>
 
+#include "device/cuda_objects.hpp"
 #include "device/device_error.hpp"
+#include "device/lane_plan.hpp"
 
 namespace tapa::device {
 
@@ -22,6 +24,7 @@ struct WireMessage {
 
 class Wire {
  public:
+  /// On the current device.
   Wire() = default;
   Wire(const Wire&) = delete;
   Wire& operator=(const Wire&) = delete;
@@ -34,6 +37,16 @@ class Wire {
   /// follow one another. What is sent and received must fit: both ends know the bytes. Throws DeviceError.
   virtual void exchange(std::span<const WireMessage> sends, std::span<const WireMessage> receives,
                         cudaStream_t stream) = 0;
+  /// The same beside a stream, which goes on until it waits for the slot. One start of a slot at a time.
+  virtual void start(std::span<const WireMessage> sends, std::span<const WireMessage> receives,
+                     cudaStream_t stream, int slot) {
+    side_.follow(stream);
+    exchange(sends, receives, side_.get());
+    side_.mark(slot);
+  }
+  void wait(int slot, cudaStream_t stream) { side_.wait(slot, stream); }
+  /// As WireStream's.
+  void require_free_for(cudaStream_t stream) const { side_.require_free_for(stream); }
   /// Number of the exchange that a rank did not arrive at; 0: none so far. Local.
   [[nodiscard]] virtual unsigned long long missing(int rank) const = 0;
   /// What else has ended it, "" while all is well.
@@ -42,6 +55,9 @@ class Wire {
   [[nodiscard]] virtual bool has_left(int /*rank*/) const { return false; }
   /// This rank makes no more calls: who waits for it fails at once, where the wire can tell.
   virtual void tell_failure() {}
+  /// Before restart(), with the device of this rank idle: it writes nothing any more that others' restart()
+  /// makes anew.
+  virtual void settle() {}
   /// After a failure: as when it was made, at the same addresses, for recorded exchanges. All ranks' devices
   /// are idle, and none goes on before all have been here. Throws DeviceError,
   /// TAPA_DEVICE_ERR_UNSUPPORTED where messages may be under way.
@@ -53,6 +69,9 @@ class Wire {
   /// Ends what it does beside the calls, for good: their messages are sent, and the program may end what
   /// carries them. `well`: no call has failed on this rank. Local.
   virtual void finish(bool well) = 0;
+
+ protected:
+  WireStream side_{kLaneSlots};
 };
 
 }  // namespace tapa::device

@@ -83,8 +83,27 @@ def check_failure(check: Check) -> None:
             _require_right(f"{how}, after failure {round_}", _output(model, given), one)
         dit_torch.disable(model)
         check.say(f"   {how}: {check.facts['seconds until a failure is known']} s")
+    _check_ahead(check, given)
     _check_graph(check, given)
     _check_memory(check, given)
+
+
+def _check_ahead(check: Check, given: dict[str, Any]) -> None:
+    """A rank whose host is ahead fails in the next pass, while this one is under way on the GPUs."""
+    model = tiny.flux(4).to(check.device)
+    one = _output(model, given)
+    dit_torch.enable(model, timeout_seconds=120)
+    _output(model, given)
+    late = check.rank == 0
+    for module in (model.transformer_blocks[0], model.norm_out):  # within the pass, and as good as behind it
+        hook = module.register_forward_pre_hook(lambda *_: time.sleep(0.3)) if late else None
+        output = _output(model, given)
+        if hook is not None:
+            hook.remove()
+        _fail_once(check, _middle(model), model, lambda: _output(model, given))
+        _require_right("the pass before the one that failed", output, one)
+        _require_right("a pass after a failure", _output(model, given), one)
+    dit_torch.disable(model)
 
 
 def _check_graph(check: Check, given: dict[str, Any]) -> None:

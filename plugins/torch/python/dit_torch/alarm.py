@@ -25,11 +25,14 @@ class Alarm:
     """Of the ranks of a group, until the next failure of theirs.
 
     :param number: how many failures there have been, alike on all of them
+    :ivar passes: how many forward passes have begun since then on this rank. A rank whose host is ahead may
+        fail in a later one: what comes before is complete all the same
     """
 
     def __init__(self, ranks: list[int], number: int) -> None:
         self._store = torch.distributed.distributed_c10d._get_default_store()
         self._key = f"dit_torch/failed/{ranks}/{number}"
+        self.passes = 0
 
     def raise_for(self, rank: int, error: BaseException | None) -> str:
         """Tells the others why rank `rank` comes to nothing more, in words that it returns. The first one's
@@ -39,18 +42,22 @@ class Alarm:
         # Where who keeps the store has ended others are told by their connections to it.
         with contextlib.suppress(RuntimeError):
             if not self._store.check([self._key]):
-                self._store.set(self._key, words)
+                self._store.set(self._key, f"{self.passes} {words}")
         return words
 
-    def look(self) -> None:
-        """Raises Abandoned where another rank has failed."""
+    def look(self, so_far: bool = False) -> None:
+        """Raises Abandoned where another rank has failed.
+
+        :param so_far: in a pass that has begun on this rank
+        """
         try:
             told = self._store.get(self._key).decode() if self._store.check([self._key]) else ""
         except RuntimeError:
             return
-        if told:
+        number, _, words = told.partition(" ")
+        if told and not (so_far and int(number) > self.passes):
             raise Abandoned(
-                f"{told}: this rank's pass cannot be completed; expected the error to be caught on all "
+                f"{words}: this rank's pass cannot be completed; expected the error to be caught on all "
                 "ranks, whose next forward pass begins anew"
             )
 

@@ -130,10 +130,22 @@ class Group:
     def fail(self, error: BaseException | None) -> None:
         """This rank comes to nothing more that the others wait for: they are told, and fail, too."""
         if not self.failed and self.lives:
+            if isinstance(error, Exception):
+                self._finish_passes()
             words = self.alarm.raise_for(self.ranks[self.rank], error)
             if self.on_device and self.library is not None:
                 self.library.give_up(self.name, words)
         self.failed = True
+
+    def _finish_passes(self) -> None:
+        """Until the GPU has done what it has been given, a while at most: of passes that were well, too, which
+        others could not complete otherwise."""
+        if not self.on_device or torch.cuda.is_current_stream_capturing():
+            return
+        end = time.monotonic() + self.seconds
+        done = torch.cuda.current_stream().record_event()
+        while not done.query() and time.monotonic() < end:
+            time.sleep(0.0005)
 
     def check(self) -> None:
         """Raises where a rank has failed, as far as that is known now: of GPUs it is later than the host's
@@ -141,7 +153,7 @@ class Group:
         if not self.on_device or self.library is None or not self.is_open:
             return
         try:
-            self.alarm.look()
+            self.alarm.look(so_far=True)
             self.library.check(self.name)
         except RuntimeError as error:
             self.fail(error)

@@ -63,6 +63,8 @@ class Passes:
             for way in self.parallel.ways:
                 way.exchanges.make_anew()
             self._recoveries = recoveries
+        for group in self.groups:
+            group.alarm.passes += 1
         self._under_way = True
 
     def fail(self, error: BaseException | None) -> None:

@@ -1,0 +1,256 @@
+#include "device/copy_engines.hpp"
+
+#include <cuda.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "device/device_error.hpp"
+#include "device/driver_function.hpp"
+
+namespace tapa::device {
+
+namespace {
+
+constexpr std::size_t kCounts = 0, kGaveUp = 2, kLost = 3;  ///< places in words_
+
+constexpr Word kSlowestLink = 100;  ///< nanoseconds a byte: 10 MB/s
+
+/// Chunks after which the way out waits for the way in, see move().
+constexpr Word kGroup = kEngineSlots / 2;
+
+/// In these forms since CUDA 11.7.
+struct Driver : DriverFunctions {
+  decltype(cuStreamWaitValue32)* wait = find<decltype(cuStreamWaitValue32)>("cuStreamWaitValue32", 11070);
+  decltype(cuStreamWriteValue32)* write = find<decltype(cuStreamWriteValue32)>("cuStreamWriteValue32", 11070);
+};
+
+const Driver& driver() {
+  static const Driver found;
+  return found;
+}
+
+void check_driver(CUresult code, const char* call) {
+  if (code == CUDA_SUCCESS) return;
+  throw DeviceError(TAPA_DEVICE_ERR_CUDA, std::string(call) + ": error " + std::to_string(code));
+}
+
+CUdeviceptr address_of(const std::uint32_t* word) {
+  return reinterpret_cast<CUdeviceptr>(word);
+}
+
+}  // namespace
+
+void StreamWords::await_bit(cudaStream_t stream, const std::uint32_t* word, std::uint32_t bits) {
+  check_driver(driver().wait(stream, address_of(word), bits, CU_STREAM_WAIT_VALUE_AND),
+               "cuStreamWaitValue32");
+}
+void StreamWords::write(cudaStream_t stream, std::uint32_t* word, std::uint32_t value) {
+  check_driver(driver().write(stream, address_of(word), value, CU_STREAM_WRITE_VALUE_DEFAULT),
+               "cuStreamWriteValue32");
+}
+
+bool StreamWords::work_here(std::uint32_t* word) {
+  if (!driver().complete()) return false;
+  const BesideCaptures beside;
+  const PrivateStream stream;
+  const auto use = [&] {
+    const auto address = address_of(word);
+    return driver().write(stream.get(), address, kSlotEmpty, 0) == CUDA_SUCCESS &&
+           driver().wait(stream.get(), address, kSlotEmpty, CU_STREAM_WAIT_VALUE_AND) == CUDA_SUCCESS;
+  };
+  cudaGraph_t graph = nullptr;
+  bool works = cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeRelaxed) == cudaSuccess;
+  if (works) {
+    works = use();
+    works = cudaStreamEndCapture(stream.get(), &graph) == cudaSuccess && works;
+  }
+  if (graph != nullptr) (void)cudaGraphDestroy(graph);
+  (void)cudaGetLastError();
+  return works && use() && cudaStreamSynchronize(stream.get()) == cudaSuccess;
+}
+
+CopyEngines::CopyEngines(std::vector<End> ends, std::size_t slot, LocalState* state, Word timeout)
+    : ends_(std::move(ends)),
+      slot_(slot),
+      timeout_(timeout),
+      words_((kLost + ends_.size()) * sizeof(Word)),
+      table_(ends_.size() * sizeof(EngineEnd)),
+      counts_(sizeof(EngineCounts) * (1 + ends_.size())),
+      out_(1),
+      in_(3) {
+  common_.table = reinterpret_cast<const EngineEnd*>(table_.get());
+  common_.state = state;
+  common_.counts = reinterpret_cast<EngineCounts*>(counts_.get());
+  common_.on_host = reinterpret_cast<EngineCounts*>(word(kCounts));
+  common_.gave_up = word(kGaveUp);
+  std::vector<EngineEnd> table;
+  for (const End& end : ends_) {
+    EngineCounts& counts = common_.counts[1 + table.size()];
+    table.push_back({end.words, end.other_left, word(kLost + table.size()), end.missing, &counts.begun,
+                     &counts.ended, end.sends});
+  }
+  PrivateStream().copy(table_.get(), table.data(), table.size() * sizeof(EngineEnd));
+  restart();
+  watchman_ = std::thread([this] { watch(); });
+}
+
+CopyEngines::~CopyEngines() {
+  if (getpid() != process_) {  // a fork: the thread is the parent's
+    watchman_.detach();
+    return;
+  }
+  stop_ = true;
+  watchman_.join();
+}
+
+EngineLaunch CopyEngines::launch_of(std::span<const WireMessage> sends,
+                                    std::span<const WireMessage> receives) const {
+  EngineLaunch launch = common_;
+  const auto add = [&](const WireMessage& message, bool is_sent) {
+    const auto end = std::find_if(ends_.begin(), ends_.end(), [&](const End& one) {
+      return one.peer == message.peer && one.sends == is_sent;
+    });
+    launch.job[launch.jobs++] = {message.memory, message.bytes, static_cast<int>(end - ends_.begin())};
+  };
+  for (const WireMessage& message : sends) add(message, true);
+  for (const WireMessage& message : receives) add(message, false);
+  return launch;
+}
+
+void CopyEngines::exchange(std::span<const WireMessage> sends, std::span<const WireMessage> receives,
+                           cudaStream_t from, cudaStream_t into) {
+  const EngineLaunch launch = launch_of(sends, receives);
+  if (launch.jobs == 0) return;
+  Word bytes = 0;
+  for (int job = 0; job < launch.jobs; ++job) bytes += launch.job[job].bytes;
+  if (bytes > longest_) longest_ = bytes;
+  out_.require_free_for(from);
+  in_.require_free_for(from);
+  check_cuda(launch_engines_begin(launch, from), "launch before copies of engines");
+  out_.follow(from);
+  in_.follow(from);
+  move(launch);
+  out_.mark(0);
+  out_.wait(0, into);
+  in_.mark(2);
+  in_.wait(2, into);
+  check_cuda(launch_engines_end(launch, into), "launch behind copies of engines");
+}
+
+// Ranks do the same steps in the same order, and what waits in one waits for steps before it, on whatever
+// ranks. So nobody waits for ever, even if the device does all of a rank's work one after the other: streams
+// may share a queue, and branches of a graph a stream. The way out alone could come further than that, and
+// wait for slots that the peer's way in would empty behind its own way out: so it waits for this rank's.
+void CopyEngines::move(const EngineLaunch& launch) {
+  bool all = false;
+  for (Word step = 0; !all; ++step) {
+    const int mark = static_cast<int>(step / kGroup % 2);
+    if (step % kGroup == 0 && step >= kEngineSlots) in_.wait(mark, out_.get());
+    all = true;
+    for (int index = 0; index < launch.jobs; ++index) {
+      const EngineLaunch::Job& job = launch.job[index];
+      const Word count = EngineCut(job.bytes, slot_).count();
+      if (step < count) move_chunk(job, step);
+      all = all && step + 1 >= count;
+    }
+    if (step % kGroup == kGroup - 1) in_.mark(mark);
+  }
+}
+
+void CopyEngines::move_chunk(const EngineLaunch::Job& job, Word step) {
+  const End& end = ends_[static_cast<std::size_t>(job.end)];
+  const Slice part = EngineCut(job.bytes, slot_).at(step);
+  const std::size_t index = step % kEngineSlots;
+  std::byte* const slot = end.slots + index * slot_;
+  std::byte* const memory = job.memory + part.begin;
+  std::uint32_t* const flag = &end.words->flag[index];
+  const cudaStream_t stream = end.sends ? out_.get() : in_.get();
+  StreamWords::await_bit(stream, flag, end.sends ? kSlotEmpty : kSlotFull);
+  check_cuda(end.sends ? cudaMemcpyAsync(slot, memory, part.bytes, cudaMemcpyDeviceToHost, stream)
+                       : cudaMemcpyAsync(memory, slot, part.bytes, cudaMemcpyHostToDevice, stream),
+             "cudaMemcpyAsync");
+  StreamWords::write(stream, flag, end.sends ? kSlotFull : kSlotEmpty);
+}
+
+EngineProgress CopyEngines::progress_of(std::size_t index) const {
+  const End& end = ends_[index];
+  EngineWords::End& own = end.sends ? end.words->sender : end.words->receiver;
+  EngineWords::End& other = end.sends ? end.words->receiver : end.words->sender;
+  const bool left = std::atomic_ref(*end.other_left).load() != 0;  // before what it did until then
+  return {std::atomic_ref(own.begun).load(), std::atomic_ref(own.good).load(),
+          std::atomic_ref(other.begun).load(), left};
+}
+
+EngineCounts CopyEngines::counted() const {
+  EngineCounts& on_host = *common_.on_host;
+  const Word ended = std::atomic_ref(on_host.ended).load();  // the first: no more than have begun
+  return {std::atomic_ref(on_host.begun).load(), ended};
+}
+
+void CopyEngines::watch() {
+  Word ended = 0;
+  auto since = std::chrono::steady_clock::now();
+  while (!stop_) {
+    const bool frees = std::atomic_ref(*word(kGaveUp)).load() != 0;
+    std::this_thread::sleep_for(frees ? std::chrono::microseconds(100) : std::chrono::milliseconds(2));
+    const std::lock_guard lock(mutex_);
+    const auto now = std::chrono::steady_clock::now();
+    const EngineCounts counts = counted();
+    if (counts.begun == counts.ended || counts.ended != std::exchange(ended, counts.ended)) since = now;
+    if (counts.begun == counts.ended) continue;
+    // An exchange is watched as a whole: on a slow link it takes as long as its bytes do.
+    const std::chrono::nanoseconds limit(timeout_ + longest_ * kSlowestLink);
+    look(timeout_ != 0 && now - since > limit);
+    if (std::atomic_ref(*word(kGaveUp)).load() != 0) free_slots();
+  }
+}
+
+/// Finds who cannot come any more.
+void CopyEngines::look(bool late) {
+  std::vector<EngineProgress> all;
+  for (std::size_t end = 0; end < ends_.size(); ++end) all.push_back(progress_of(end));
+  const bool alone =
+      std::any_of(all.begin(), all.end(), [](const EngineProgress& one) { return one.alone(); });
+  bool lost = false;
+  for (std::size_t end = 0; end < ends_.size(); ++end) {
+    if (!is_in_vain(all[end], late, alone)) continue;
+    std::atomic_ref(*word(kLost + end)).store(1);
+    lost = true;
+  }
+  if (lost) give_up();
+}
+
+void CopyEngines::give_up() {
+  std::atomic_ref(*word(kGaveUp)).store(1);
+}
+
+// What is waited for becomes free again and again, as operations behind the waits set flags, too. Others have
+// to know first that this rank's copies are of no worth.
+void CopyEngines::free_slots() const {
+  for (const End& end : ends_) std::atomic_ref(*end.own_left).store(1);
+  for (const End& end : ends_)
+    for (std::uint32_t& flag : end.words->flag) std::atomic_ref(flag).store(kSlotFree);
+}
+
+void CopyEngines::settle() {
+  const std::lock_guard lock(mutex_);
+  std::atomic_ref(*word(kGaveUp)).store(0);
+}
+
+// The words of a direction lie in the receiver's pages.
+void CopyEngines::restart() {
+  const std::lock_guard lock(mutex_);
+  PrivateStream stream;
+  stream.clear(counts_.get(), sizeof(EngineCounts) * (1 + ends_.size()));
+  for (std::size_t index = 0; index < kLost + ends_.size(); ++index) *word(index) = 0;
+  for (const End& end : ends_) {
+    if (end.sends) continue;
+    *end.words = {};
+    std::fill(std::begin(end.words->flag), std::end(end.words->flag), kSlotEmpty);
+  }
+}
+
+}  // namespace tapa::device
