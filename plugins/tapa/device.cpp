@@ -121,8 +121,8 @@ class TapaDevice final : public DeviceExchange {
     } else {
       const auto send = to_blocks(call.send_blocks, call.send_strided, size_);
       const auto recv = to_blocks(call.recv_blocks, call.recv_strided, size_);
-      require(TAPA_Device_ialltoall_strided(call.send, send.data(), call.recv, recv.data(), comm_, call.stream,
-                                            done->event(), &apart));
+      require(TAPA_Device_ialltoall_strided(call.send, send.data(), call.recv, recv.data(), comm_,
+                                            call.stream, done->event(), &apart));
     }
     auto end = order_.leave(stream_of(call.stream));
     return apart != 0 ? end_of(std::move(done)) : std::move(end);

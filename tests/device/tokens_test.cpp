@@ -139,7 +139,7 @@ std::vector<std::deque<Peers>> call_of(const Counts& bytes, std::size_t piece) {
     const int r = static_cast<int>(rank);
     exchanges.push_back(exchanges_of(piece == 0
                                          ? alltoallv_steps(nodes, r, {bytes[rank], at, receive_bytes, at})
-                                         : strided_steps(nodes, r, bytes[rank], receive_bytes, piece)));
+                                         : strided_steps(nodes, r, bytes[rank], receive_bytes, piece, 0)));
   }
   return exchanges;
 }

@@ -200,7 +200,8 @@ void alltoallv(const BlocksCall& call, const size_t sendbytes[], const size_t sd
   });
 }
 
-void alltoall_strided(const BlocksCall& call, const TAPA_Device_block send[], const TAPA_Device_block recv[]) {
+void alltoall_strided(const BlocksCall& call, const TAPA_Device_block send[],
+                      const TAPA_Device_block recv[]) {
   TAPA_Device_comm comm = call.comm;
   Communicator& communicator = communicator_of(comm);
   require(send != nullptr, "send is null, expected an array");
@@ -291,21 +292,24 @@ int TAPA_Device_ialltoallv(const void* sendbuf, const size_t sendbytes[], const 
                            void* recvbuf, const size_t recvbytes[], const size_t rdispls[],
                            TAPA_Device_comm comm, void* stream, void* done, int* recorded) {
   return contained("TAPA_Device_ialltoallv", [&] {
-    alltoallv({sendbuf, recvbuf, comm, stream, event_of(done, recorded, comm)}, sendbytes, sdispls, recvbytes, rdispls);
+    alltoallv({sendbuf, recvbuf, comm, stream, event_of(done, recorded, comm)}, sendbytes, sdispls, recvbytes,
+              rdispls);
   });
 }
 
 int TAPA_Device_alltoall_strided(const void* sendbuf, const TAPA_Device_block send[], void* recvbuf,
                                  const TAPA_Device_block recv[], TAPA_Device_comm comm, void* stream) {
-  return contained("TAPA_Device_alltoall_strided",
-                   [&] { alltoall_strided({sendbuf, recvbuf, comm, stream, nullptr}, send, recv); });
+  return contained("TAPA_Device_alltoall_strided", [&] {
+    alltoall_strided({sendbuf, recvbuf, comm, stream, nullptr}, send, recv);
+  });
 }
 
 int TAPA_Device_ialltoall_strided(const void* sendbuf, const TAPA_Device_block send[], void* recvbuf,
                                   const TAPA_Device_block recv[], TAPA_Device_comm comm, void* stream,
                                   void* done, int* recorded) {
-  return contained("TAPA_Device_ialltoall_strided",
-                   [&] { alltoall_strided({sendbuf, recvbuf, comm, stream, event_of(done, recorded, comm)}, send, recv); });
+  return contained("TAPA_Device_ialltoall_strided", [&] {
+    alltoall_strided({sendbuf, recvbuf, comm, stream, event_of(done, recorded, comm)}, send, recv);
+  });
 }
 
 int TAPA_Device_register(TAPA_Device_comm comm, void* buffer, size_t bytes, int flags, int* window) {

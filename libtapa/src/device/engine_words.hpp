@@ -15,8 +15,8 @@ namespace tapa::device {
 
 inline constexpr int kEngineSlots = 8;
 
-/// Of a slot. Who fills it waits for kSlotEmpty's bit, who empties it for kSlotFull's; both are set to end all
-/// waits.
+/// Of a slot. Who fills it waits for kSlotEmpty's bit, who empties it for kSlotFull's; both are set to end
+/// all waits.
 inline constexpr std::uint32_t kSlotFull = 1, kSlotEmpty = 2, kSlotFree = 3;
 
 /// One direction between two ranks. Written by devices, but for the flags after a failure.
@@ -131,7 +131,7 @@ class EngineCut {
  public:
   static constexpr Word kLeast = Word{1} << 20;  ///< below, an engine's start costs more than its copy
   constexpr EngineCut(Word bytes, Word slot)
-      : bytes_(bytes), chunk_(least(slot, most(kLeast, round_up(divide_up(bytes, 3), kGrain)))) {}
+      : bytes_(bytes), chunk_(least(slot, most(kLeast, round_up(divide_up(bytes, 2), kGrain)))) {}
   [[nodiscard]] constexpr Word count() const { return divide_up(bytes_, chunk_); }
   [[nodiscard]] constexpr Slice at(Word step) const {
     return {step * chunk_, least(chunk_, bytes_ - step * chunk_)};

@@ -66,7 +66,7 @@ class HostWire final : public Wire {
   [[nodiscard]] Ends ends_at(const PipeTable::Place& place) const;
 
   PipeShape shape_;
-  std::size_t engine_slot_ = 0;  ///< bytes; 0: engines move nothing
+  std::size_t engine_slot_ = 0;        ///< bytes; 0: engines move nothing
   std::vector<SharedPages> out_, in_;  ///< to and from each peer
   std::vector<Ends> ends_;             ///< by the table's index
   std::optional<PipeTable> table_;

@@ -18,7 +18,7 @@ from .group import Group
 from .layout import Layout
 
 logger = logging.getLogger("dit_torch")
-FAST = 1e-3  # seconds of a layer's exchanges
+FAST = 3e-4  # seconds of a layer's exchanges
 MOST = 8  # shapes that are kept; a prompt's two guidance branches may be two
 
 
