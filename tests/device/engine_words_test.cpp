@@ -207,7 +207,7 @@ TEST(EngineCut, ChunksAreAllOfAMessage) {
     }
   }
   EXPECT_EQ(EngineCut(kMiB, 4 * kMiB).count(), 1U);
-  EXPECT_EQ(EngineCut(6 * kMiB, 4 * kMiB).count(), 2U);
+  EXPECT_EQ(EngineCut(6 * kMiB, 4 * kMiB).count(), 3U);
   EXPECT_EQ(EngineCut(64 * kMiB, 4 * kMiB).count(), 16U);
 }
 

@@ -3,7 +3,6 @@
 #include <cuda.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -22,55 +21,45 @@ constexpr Word kSlowestLink = 100;  ///< nanoseconds a byte: 10 MB/s
 /// Chunks after which the way out waits for the way in, see move().
 constexpr Word kGroup = kEngineSlots / 2;
 
-/// In this form since CUDA 11.7.
-using BatchFunction = decltype(cuStreamBatchMemOp);
-BatchFunction* batch_function() {
-  static BatchFunction* const found = driver_function<BatchFunction>("cuStreamBatchMemOp", 11070);
+/// In these forms since CUDA 11.7.
+struct Driver : DriverFunctions {
+  decltype(cuStreamWaitValue32)* wait = find<decltype(cuStreamWaitValue32)>("cuStreamWaitValue32", 11070);
+  decltype(cuStreamWriteValue32)* write = find<decltype(cuStreamWriteValue32)>("cuStreamWriteValue32", 11070);
+};
+
+const Driver& driver() {
+  static const Driver found;
   return found;
 }
 
-/// What a stream does with words of the host in one operation.
-class WordOperations {
- public:
-  void write(std::uint32_t* word, std::uint32_t value) {
-    CUstreamBatchMemOpParams& next = all_[count_++];
-    next.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
-    next.writeValue.address = reinterpret_cast<CUdeviceptr>(word);
-    next.writeValue.value = value;
-    next.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
-  }
-  void await_bits(const std::uint32_t* word, std::uint32_t bits) {
-    CUstreamBatchMemOpParams& next = all_[count_++];
-    next.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
-    next.waitValue.address = reinterpret_cast<CUdeviceptr>(word);
-    next.waitValue.value = bits;
-    next.waitValue.flags = CU_STREAM_WAIT_VALUE_AND;
-  }
-  [[nodiscard]] CUresult put_on(cudaStream_t stream) {
-    return count_ == 0 ? CUDA_SUCCESS : batch_function()(stream, count_, all_.data(), 0);
-  }
-  void require_on(cudaStream_t stream) {
-    const CUresult code = put_on(stream);
-    if (code != CUDA_SUCCESS)
-      throw DeviceError(TAPA_DEVICE_ERR_CUDA, "cuStreamBatchMemOp: error " + std::to_string(code));
-  }
+void check_driver(CUresult code, const char* call) {
+  if (code == CUDA_SUCCESS) return;
+  throw DeviceError(TAPA_DEVICE_ERR_CUDA, std::string(call) + ": error " + std::to_string(code));
+}
 
- private:
-  std::array<CUstreamBatchMemOpParams, 2> all_{};
-  unsigned count_ = 0;
-};
+CUdeviceptr address_of(const std::uint32_t* word) {
+  return reinterpret_cast<CUdeviceptr>(word);
+}
 
 }  // namespace
 
-bool has_stream_words(std::uint32_t* word) {
-  if (batch_function() == nullptr) return false;
+void StreamWords::await_bit(cudaStream_t stream, const std::uint32_t* word, std::uint32_t bits) {
+  check_driver(driver().wait(stream, address_of(word), bits, CU_STREAM_WAIT_VALUE_AND),
+               "cuStreamWaitValue32");
+}
+void StreamWords::write(cudaStream_t stream, std::uint32_t* word, std::uint32_t value) {
+  check_driver(driver().write(stream, address_of(word), value, CU_STREAM_WRITE_VALUE_DEFAULT),
+               "cuStreamWriteValue32");
+}
+
+bool StreamWords::work_here(std::uint32_t* word) {
+  if (!driver().complete()) return false;
   const BesideCaptures beside;
   const PrivateStream stream;
   const auto use = [&] {
-    WordOperations both;
-    both.write(word, kSlotEmpty);
-    both.await_bits(word, kSlotEmpty);
-    return both.put_on(stream.get()) == CUDA_SUCCESS;
+    const auto address = address_of(word);
+    return driver().write(stream.get(), address, kSlotEmpty, 0) == CUDA_SUCCESS &&
+           driver().wait(stream.get(), address, kSlotEmpty, CU_STREAM_WAIT_VALUE_AND) == CUDA_SUCCESS;
   };
   cudaGraph_t graph = nullptr;
   bool works = cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeRelaxed) == cudaSuccess;
@@ -81,23 +70,6 @@ bool has_stream_words(std::uint32_t* word) {
   if (graph != nullptr) (void)cudaGraphDestroy(graph);
   (void)cudaGetLastError();
   return works && use() && cudaStreamSynchronize(stream.get()) == cudaSuccess;
-}
-
-void WordStream::await_bits(const std::uint32_t* word, std::uint32_t bits) {
-  WordOperations both;
-  if (word_ != nullptr) both.write(std::exchange(word_, nullptr), value_);
-  both.await_bits(word, bits);
-  both.require_on(get());
-}
-void WordStream::write(std::uint32_t* word, std::uint32_t value) {
-  flush();
-  word_ = word;
-  value_ = value;
-}
-void WordStream::flush() {
-  WordOperations last;
-  if (word_ != nullptr) last.write(std::exchange(word_, nullptr), value_);
-  last.require_on(get());
 }
 
 CopyEngines::CopyEngines(std::vector<End> ends, std::size_t slot, LocalState* state, Word timeout)
@@ -176,10 +148,7 @@ void CopyEngines::move(const EngineLaunch& launch) {
   bool all = false;
   for (Word step = 0; !all; ++step) {
     const int mark = static_cast<int>(step / kGroup % 2);
-    if (step % kGroup == 0 && step >= kEngineSlots) {
-      out_.flush();
-      in_.wait(mark, out_.get());
-    }
+    if (step % kGroup == 0 && step >= kEngineSlots) in_.wait(mark, out_.get());
     all = true;
     for (int index = 0; index < launch.jobs; ++index) {
       const EngineLaunch::Job& job = launch.job[index];
@@ -187,13 +156,8 @@ void CopyEngines::move(const EngineLaunch& launch) {
       if (step < count) move_chunk(job, step);
       all = all && step + 1 >= count;
     }
-    if (step % kGroup == kGroup - 1) {
-      in_.flush();
-      in_.mark(mark);
-    }
+    if (step % kGroup == kGroup - 1) in_.mark(mark);
   }
-  out_.flush();
-  in_.flush();
 }
 
 void CopyEngines::move_chunk(const EngineLaunch::Job& job, Word step) {
@@ -203,12 +167,12 @@ void CopyEngines::move_chunk(const EngineLaunch::Job& job, Word step) {
   std::byte* const slot = end.slots + index * slot_;
   std::byte* const memory = job.memory + part.begin;
   std::uint32_t* const flag = &end.words->flag[index];
-  WordStream& stream = end.sends ? out_ : in_;
-  stream.await_bits(flag, end.sends ? kSlotEmpty : kSlotFull);
-  check_cuda(end.sends ? cudaMemcpyAsync(slot, memory, part.bytes, cudaMemcpyDeviceToHost, stream.get())
-                       : cudaMemcpyAsync(memory, slot, part.bytes, cudaMemcpyHostToDevice, stream.get()),
+  const cudaStream_t stream = end.sends ? out_.get() : in_.get();
+  StreamWords::await_bit(stream, flag, end.sends ? kSlotEmpty : kSlotFull);
+  check_cuda(end.sends ? cudaMemcpyAsync(slot, memory, part.bytes, cudaMemcpyDeviceToHost, stream)
+                       : cudaMemcpyAsync(memory, slot, part.bytes, cudaMemcpyHostToDevice, stream),
              "cudaMemcpyAsync");
-  stream.write(flag, end.sends ? kSlotFull : kSlotEmpty);
+  StreamWords::write(stream, flag, end.sends ? kSlotFull : kSlotEmpty);
 }
 
 EngineProgress CopyEngines::progress_of(std::size_t index) const {
@@ -279,8 +243,6 @@ void CopyEngines::settle() {
 // The words of a direction lie in the receiver's pages.
 void CopyEngines::restart() {
   const std::lock_guard lock(mutex_);
-  out_.forget();
-  in_.forget();
   PrivateStream stream;
   stream.clear(counts_.get(), sizeof(EngineCounts) * (1 + ends_.size()));
   for (std::size_t index = 0; index < kLost + ends_.size(); ++index) *word(index) = 0;

@@ -20,26 +20,15 @@
 
 namespace tapa::device {
 
-/// Whether this machine has stream memory operations, also in recorded graphs. `word`: memory of the host
-/// that the current device uses.
-[[nodiscard]] bool has_stream_words(std::uint32_t* word);
-
-/// A stream of copies between waits for words and writes of words. A write and the wait that comes next are
-/// one operation, as each takes the host as long as a copy does.
-class WordStream : public WireStream {
+/// The driver's stream memory operations.
+class StreamWords {
  public:
-  using WireStream::WireStream;
-  /// What comes next waits until one of the bits is set.
-  void await_bits(const std::uint32_t* word, std::uint32_t bits);
-  /// Comes behind all before, with the next wait or at flush().
-  void write(std::uint32_t* word, std::uint32_t value);
-  void flush();
-  /// Writes what is left no more: after a failure.
-  void forget() { word_ = nullptr; }
-
- private:
-  std::uint32_t* word_ = nullptr;  ///< to write; null: none
-  std::uint32_t value_ = 0;
+  /// Whether this machine has them, also in recorded graphs. `word`: memory of the host that the current
+  /// device uses.
+  [[nodiscard]] static bool work_here(std::uint32_t* word);
+  /// What comes next on the stream waits until one of the bits is set, or comes after the word is written.
+  static void await_bit(cudaStream_t stream, const std::uint32_t* word, std::uint32_t bits);
+  static void write(cudaStream_t stream, std::uint32_t* word, std::uint32_t value);
 };
 
 class CopyEngines {
@@ -88,7 +77,7 @@ class CopyEngines {
   LastingMemory words_;  ///< counts, whether this rank gave up, and of each end whether its peer is lost
   DeviceMemory table_, counts_;
   EngineLaunch common_{};
-  WordStream out_, in_;
+  WireStream out_, in_;
   std::atomic<Word> longest_ = 0;  ///< bytes of an exchange
   std::atomic<bool> stop_ = false;
   std::mutex mutex_;  ///< held where flags are freed, or made anew

@@ -131,7 +131,7 @@ class EngineCut {
  public:
   static constexpr Word kLeast = Word{1} << 20;  ///< below, an engine's start costs more than its copy
   constexpr EngineCut(Word bytes, Word slot)
-      : bytes_(bytes), chunk_(least(slot, most(kLeast, round_up(divide_up(bytes, 2), kGrain)))) {}
+      : bytes_(bytes), chunk_(least(slot, most(kLeast, round_up(divide_up(bytes, 3), kGrain)))) {}
   [[nodiscard]] constexpr Word count() const { return divide_up(bytes_, chunk_); }
   [[nodiscard]] constexpr Slice at(Word step) const {
     return {step * chunk_, least(chunk_, bytes_ - step * chunk_)};

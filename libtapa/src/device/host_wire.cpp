@@ -60,7 +60,7 @@ HostWire::HostWire(const Agreement& agreement, const std::vector<int>& peers, Lo
                      *std::min_element(sizes.begin(), sizes.end()));
   agreement.together([&] {
     const LastingMemory word(sizeof(std::uint32_t));
-    if (has_stream_words(static_cast<std::uint32_t*>(word.get())))
+    if (StreamWords::work_here(static_cast<std::uint32_t*>(word.get())))
       engine_slot_ = engine_slot_for(*std::max_element(counts.begin(), counts.end()));
   });
   const std::vector<std::size_t> slots = agreement.gather(engine_slot_);
@@ -144,25 +144,21 @@ void HostWire::exchange(std::span<const WireMessage> sends, std::span<const Wire
 // Engines begin at once, and not behind what ends the exchange before.
 void HostWire::start(std::span<const WireMessage> sends, std::span<const WireMessage> receives,
                      cudaStream_t stream, int slot) {
+  side_.follow(stream);
   put(sends, receives, stream, side_.get());
   side_.mark(slot);
 }
 
 void HostWire::put(std::span<const WireMessage> sends, std::span<const WireMessage> receives,
                    cudaStream_t from, cudaStream_t into) {
-  const auto launch = [&](std::span<const WireMessage> out, std::span<const WireMessage> in) {
-    if (out.empty() && in.empty()) return;
-    if (into != from) side_.follow(from);
-    table_->launch(out, in, into);
-  };
-  if (!engines_) return launch(sends, receives);
+  if (!engines_) return table_->launch(sends, receives, into);
   const auto some = [](std::span<const WireMessage> all, bool are_long) {
     std::vector<WireMessage> found;
     for (const WireMessage& message : all)
       if ((message.bytes >= kEngineBytes) == are_long) found.push_back(message);
     return found;
   };
-  launch(some(sends, false), some(receives, false));
+  table_->launch(some(sends, false), some(receives, false), into);
   engines_->exchange(some(sends, true), some(receives, true), from, into);
 }
 

@@ -138,8 +138,8 @@ class Group:
         self.failed = True
 
     def _finish_passes(self) -> None:
-        """Until the GPU has done what it has been given, a while at most: passes that were well are completed,
-        on other ranks, too."""
+        """Until the GPU has done what it has been given, a while at most: passes that were well are completed
+        on all ranks."""
         if not self.on_device or torch.cuda.is_current_stream_capturing():
             return
         end = time.monotonic() + self.seconds
