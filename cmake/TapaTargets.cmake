@@ -268,6 +268,13 @@ function(tapa_mpi_run test ranks program)
   set_tests_properties(${test} PROPERTIES PROCESSORS 2)
 endfunction()
 
+# Sets `variable` to the path of a tuning file that has this option and nothing else.
+function(tapa_tuning_file variable option value)
+  set(path ${CMAKE_CURRENT_BINARY_DIR}/${variable}.json)
+  file(CONFIGURE OUTPUT ${path} CONTENT "{\"format\": \"tapa-tuning/1\", \"options\": {\"${option}\": \"${value}\"}}\n")
+  set(${variable} ${path} PARENT_SCOPE)
+endfunction()
+
 # A test that is a command of its own; has what MPI programs need in its environment.
 function(tapa_script_test test)
   cmake_parse_arguments(ARG "" "TIMEOUT" "COMMAND;ENV;LABELS" ${ARGN})

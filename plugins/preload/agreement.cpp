@@ -267,7 +267,8 @@ void listen(std::span<Answer> answers) {
   if (missing.number() > 0) end_without(missing);
   if (others.number() > 0)
     end_job("%s: another version of the drop-in than rank 0's, %s", others.text().c_str(), TAPA_VERSION);
-  end_job("the ranks did not answer each other for %g s in MPI_Init (TAPA_AGREE_TIMEOUT)", agree_timeout());
+  end_job("the ranks did not answer each other for %g s in MPI_Init (TAPA_TIMEOUT=0,SECONDS)",
+          agree_timeout());
 }
 
 Ballot reduce(const Ballot& mine, int rank, int size) {

@@ -21,10 +21,10 @@ enum class Verdict {
 
 /// To be called by every rank when MPI's own initialization has returned: one small reduction over
 /// MPI_COMM_WORLD, by its PMPI_ names; then libtapa is loaded and set up. When some ranks have no drop-in, or
-/// one of another version, the job is ended with a message that names them, after TAPA_AGREE_TIMEOUT seconds.
-/// When libtapa's file is missing somewhere, or the MPI is of a series that is refused, all-to-all stays with
-/// MPI on all ranks, and so do the functions that a tool takes over behind the drop-in on some ranks only;
-/// rank 0 says so. Further calls do nothing.
+/// one of another version, the job is ended with a message that names them, after the seconds of
+/// TAPA_TIMEOUT. When libtapa's file is missing somewhere, or the MPI is of a series that is refused,
+/// all-to-all stays with MPI on all ranks, and so do the functions that a tool takes over behind the drop-in
+/// on some ranks only; rank 0 says so. Further calls do nothing.
 void agree();
 
 /// Ends a program whose MPI is `foreign`, with a message.

@@ -1,7 +1,7 @@
 /// @file
-/// MPI_Alloc_mem: with TAPA_ALLOC_MEM=on a program that asks MPI for memory gets memory that the other ranks
-/// of its node can map. Off by default: a forked child would share it with its parent, and peers keep its
-/// pages for some time after it is freed.
+/// MPI_Alloc_mem: with TAPA_ENABLE=alloc-mem a program that asks MPI for memory gets memory that the other
+/// ranks of its node can map. Off by default: a forked child would share it with its parent, and peers keep
+/// its pages for some time after it is freed.
 #include <mpi.h>
 #include <pthread.h>
 

@@ -6,6 +6,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 namespace tapa::preload {
@@ -19,39 +20,21 @@ std::string_view variable(const char* name) {
   return value == nullptr ? std::string_view() : std::string_view(value);
 }
 
-/// The words of libtapa's own table.
-bool yes_or_no(const char* name, bool standard) {
-  const auto text = variable(name);
-  if (text == "1" || text == "on" || text == "yes" || text == "true") return true;
-  if (text == "0" || text == "off" || text == "no" || text == "false") return false;
-  return standard;
-}
+/// What TAPA_ENABLE says, by the words of libtapa's own table.
+enum class Enabled { unread, no, yes, with_memory };
 
-/// A variable that is read once: programs may change it. -1: not yet.
-class Switch {
- public:
-  constexpr Switch(const char* name, bool standard) : name_(name), standard_(standard) {}
-  bool on() {
-    if (on_.load(std::memory_order_relaxed) < 0)
-      on_.store(yes_or_no(name_, standard_) ? 1 : 0, std::memory_order_relaxed);
-    return on_.load(std::memory_order_relaxed) != 0;
+/// Read once: programs may change it.
+Enabled enable() {
+  static constinit std::atomic<Enabled> known{Enabled::unread};
+  if (known.load(std::memory_order_relaxed) == Enabled::unread) {
+    const auto text = variable("TAPA_ENABLE");
+    const bool no = text == "0" || text == "off" || text == "no" || text == "false";
+    known.store(no                    ? Enabled::no
+                : text == "alloc-mem" ? Enabled::with_memory
+                                      : Enabled::yes,
+                std::memory_order_relaxed);
   }
-
- private:
-  const char* name_;
-  bool standard_;
-  std::atomic<int> on_{-1};
-};
-
-constinit Switch enable{"TAPA_ENABLE", true};
-constinit Switch alloc_mem{"TAPA_ALLOC_MEM", false};
-
-double seconds(const char* name, double standard, double where_wrong) {
-  const char* const text = secure_getenv(name);
-  if (text == nullptr || *text == '\0') return standard;
-  char* end = nullptr;
-  const double value = std::strtod(text, &end);
-  return *end == '\0' && std::isfinite(value) && value >= 0 ? value : where_wrong;
+  return known.load(std::memory_order_relaxed);
 }
 
 /// One write, so that lines of several ranks do not mix.
@@ -64,15 +47,20 @@ void write_line(const char* format, va_list arguments) {
 }  // namespace
 
 bool enabled() {
-  return enable.on();
+  return enable() != Enabled::no;
 }
 
 bool shares_alloc_mem() {
-  return alloc_mem.on();
+  return enable() == Enabled::with_memory;
 }
 
 double agree_timeout() {
-  return seconds("TAPA_AGREE_TIMEOUT", kAgreeTimeout, kAgreeTimeout);
+  const char* const text = secure_getenv("TAPA_TIMEOUT");
+  const char* const comma = text == nullptr ? nullptr : std::strchr(text, ',');
+  if (comma == nullptr || comma[1] == '\0') return kAgreeTimeout;
+  char* end = nullptr;
+  const double value = std::strtod(comma + 1, &end);
+  return *end == '\0' && std::isfinite(value) && value >= 0 ? value : kAgreeTimeout;
 }
 
 void say(const char* format, ...) {

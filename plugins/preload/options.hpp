@@ -8,10 +8,11 @@ namespace tapa::preload {
 /// False with TAPA_ENABLE=0: every call goes to MPI at once, and nothing of ours is loaded or run.
 [[nodiscard]] bool enabled();
 
-/// TAPA_ALLOC_MEM: whether MPI_Alloc_mem gives memory that the other ranks of the node can map.
+/// TAPA_ENABLE=alloc-mem: whether MPI_Alloc_mem gives memory that the other ranks of the node can map.
 [[nodiscard]] bool shares_alloc_mem();
 
-/// TAPA_AGREE_TIMEOUT: seconds that MPI_Init waits for the drop-in of the other ranks, 0 for ever.
+/// The second number of TAPA_TIMEOUT: seconds that MPI_Init waits for the drop-in of the other ranks, 0 for
+/// ever.
 [[nodiscard]] double agree_timeout();
 
 /// Writes one line to stderr.

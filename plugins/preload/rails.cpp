@@ -43,7 +43,7 @@ void append(Line& list, std::string_view word) {
 }
 
 RailDecision leave(const Line& why) {
-  return {{}, why, false};
+  return {{}, why};
 }
 
 std::uint32_t mask(unsigned bits) {
@@ -169,12 +169,9 @@ std::optional<int> number(std::string_view text) {
 }  // namespace
 
 RailDecision decide_rail(const RailSituation& situation) {
-  const auto option = situation.option.empty() ? "auto" : situation.option;
+  const auto option = situation.option.substr(0, situation.option.find(','));
   Line why;
-  if (option == "off") return leave("TAPA_RAILS=off");
-  if (option != "auto" && option != "on") {
-    return {{}, why.add("TAPA_RAILS=", option, ": expected auto, on or off"), true};
-  }
+  if (option == "all") return leave("TAPA_NICS=all");
   if (!situation.local_rank)
     return leave("OMPI_COMM_WORLD_LOCAL_RANK is not set: not started by Open MPI's mpirun");
   bool has_list = false;
@@ -182,31 +179,27 @@ RailDecision decide_rail(const RailSituation& situation) {
   if (!has_list) return without_list(situation.up);
   const auto listed = find_listed(situation);
   if (listed.entries < 2) return leave(why.add(kInclude, " names one NIC that is up"));
-  if (option == "auto" && !listed.one_network) {
+  if (option != "each" && !listed.one_network) {
     return leave(
         why.add("the NICs of ", kInclude, " are in networks of their own (", listed.networks,
-                "), so that ranks on different ones may not reach each other; TAPA_RAILS=on if they do"));
+                "), so that ranks on different ones may not reach each other; TAPA_NICS=each if they do"));
   }
   int turn = *situation.local_rank % listed.entries;
   std::string_view mine;
   for_each_entry(situation.include, [&](std::string_view entry) {
     if (is_up(entry, situation.up) && turn-- == 0) mine = entry;
   });
-  return {mine, why.add("ranks of this node keep to one NIC each, in turn: ", listed.usable), false};
+  return {mine, why.add("ranks of this node keep to one NIC each, in turn: ", listed.usable)};
 }
 
 void pin_to_rail() {
   const Interfaces interfaces;
-  const RailSituation situation{variable("TAPA_RAILS"), variable(kInclude),
+  const RailSituation situation{variable("TAPA_NICS"), variable(kInclude),
                                 number(variable("OMPI_COMM_WORLD_LOCAL_RANK")), interfaces.up()};
   const auto decision = decide_rail(situation);
   if (!decision.include.empty()) setenv(kInclude, Line(decision.include).c_str(), 1);
-  if (situation.local_rank.value_or(0) != 0) return;  // one voice for each node
-  if (decision.wrong_option) {
-    say("%s", decision.why.c_str());
-  } else {
+  if (situation.local_rank.value_or(0) == 0)  // one voice for each node
     log_info("rails: %s", decision.why.c_str());
-  }
 }
 
 }  // namespace tapa::preload

@@ -22,7 +22,7 @@ struct Nic {
 
 /// What the decision depends on.
 struct RailSituation {
-  std::string_view option;        ///< TAPA_RAILS, empty where it is not set
+  std::string_view option;        ///< TAPA_NICS; its first word may be each or all
   std::string_view include;       ///< OMPI_MCA_btl_tcp_if_include: names or networks, separated by commas
   std::optional<int> local_rank;  ///< OMPI_COMM_WORLD_LOCAL_RANK
   std::span<const Nic> up;        ///< interfaces that are up and have an IPv4 address, without loopback
@@ -33,13 +33,12 @@ struct RailDecision {
   std::string_view
       include;  ///< new value of OMPI_MCA_btl_tcp_if_include, a part of the old; empty: nothing to change
   Line why;     ///< one sentence
-  bool wrong_option = false;  ///< `why` is a complaint about TAPA_RAILS
 };
 
 /// Local rank i gets entry i mod n of the list that the user gave; entries of which nothing is up here are
 /// passed over. Without a list nothing is changed: which NICs reach the other nodes is not known here, and a
 /// rank on one that does not would hang. Nor is anything changed when the NICs of the list are in networks of
-/// their own: two ranks that keep to NICs of different networks may not reach each other; with TAPA_RAILS=on
+/// their own: two ranks that keep to NICs of different networks may not reach each other; with TAPA_NICS=each
 /// the user says that they do.
 ///
 /// Each node decides for itself, and they need not decide alike: a rank that is not pinned has all NICs, so

@@ -1,4 +1,5 @@
-// TAPA_ADAPT: whatever plan is being probed or was kept, results are right, and all ranks keep the same one.
+// TAPA_PLAN=auto and model: whatever plan is being probed or was kept, results are right, and all ranks keep
+// the same one.
 #include <mpi.h>
 
 #include <array>

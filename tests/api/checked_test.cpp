@@ -140,7 +140,7 @@ void late_message(MPI_Comm comm) {
 void explained(MPI_Comm comm) {
   std::vector<int> out(4 * 8, 1);
   std::vector<int> in(4 * 8, 0);
-  set(comm, "plan", "auto");
+  set(comm, "plan", "model");
   set(comm, "explain", "1");
   const std::string text = stderr_of([&] {
     for (int i = 0; i < 3; ++i) TAPA_Alltoall(out.data(), 8, MPI_INT, in.data(), 8, MPI_INT, comm);
@@ -160,7 +160,6 @@ void announced_fallback(MPI_Comm comm) {
   std::vector<int> out(4, 1);
   std::vector<int> in(4, 0);
   set(comm, "plan", "tapa:split=galaxy");
-  set(comm, "fallback", "print");
   const std::string text = stderr_of([&] {
     for (int i = 0; i < 3; ++i) {
       expect(TAPA_Alltoall(out.data(), 1, MPI_INT, in.data(), 1, MPI_INT, comm) == MPI_SUCCESS, "fallback");

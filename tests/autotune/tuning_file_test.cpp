@@ -85,6 +85,24 @@ TEST(TuningFile, ANicIsOptional) {
   EXPECT_EQ(parse_tuning(tuning_json(t), "t.json").nic_bandwidth, 0);
 }
 
+TEST(TuningFile, OptionsStandBesideOrAlone) {
+  Tuning t = a_tuning();
+  t.options = {{"attach-from", "1000"}, {"wait", "sleep"}};
+  EXPECT_EQ(parse_tuning(tuning_json(t), "t.json").options, t.options);
+  EXPECT_EQ(parse_tuning(tuning_json(t), "t.json").ranks, 4);
+  const Tuning alone = parse_tuning(
+      R"({"format": "tapa-tuning/1", "options": {"attach-from": 1000, "wait": "sleep"}})", "t.json");
+  EXPECT_EQ(alone.options, t.options);
+  EXPECT_EQ(alone.ranks, 0);
+  EXPECT_EQ(parse_tuning(tuning_json(alone), "t.json").options, t.options);
+  EXPECT_THAT(error_of(R"({"format": "tapa-tuning/1", "options": {"wait": ["sleep"]}})"),
+              HasSubstr("$.options.wait: an array of 1, expected text"));
+  EXPECT_THAT(error_of(R"({"format": "tapa-tuning/1", "options": {}, "copy": 1})"),
+              HasSubstr("$: unknown key \"copy\", expected one of format, options"));
+  EXPECT_THAT(error_of(R"({"format": "tapa-tuning/1", "options": 7})"),
+              HasSubstr("$.options: 7, expected an object of at most 64 members"));
+}
+
 struct Broken {
   const char* pointer;  // where the good document is changed
   json value;           // what is put there; discarded means: taken out

@@ -23,7 +23,7 @@ class Rails(unittest.TestCase):
         self.assertIn("networks of their own (nic0 10.99.0.0/24,nic1 10.99.1.0/24)", said)
 
     def test_unless_asked_for(self) -> None:
-        found, said = rails("TAPA_RAILS=on")
+        found, said = rails("TAPA_NICS=each")
         self.assertEqual(found, ["nic0 wrong 0"] * 2 + ["nic1 wrong 0"] * 2, said)
 
 

@@ -36,23 +36,19 @@ template <class Check>
 void for_all(const Check& check) {
   for (int bits = 0; bits < 16; ++bits) {
     for (const Shape& shape : kShapes) {
-      for (const char* const gpu : {"auto", "mpi", "stage", "host"}) {
-        for (const char* const mpi : {"auto", "yes", "no"}) {
-          for (const char* const look : {"mpi", "counts"}) {
-            for (const char* const plan : {"auto", "mpi", "linear"}) {
-              for (const char* const enable : {"0", "1"}) {
-                const DeviceFacts facts = facts_of(bits, shape);
-                Options options;
-                options.set("gpu", gpu, Origin::call);
-                options.set("gpu-mpi", mpi, Origin::call);
-                options.set("check", look, Origin::call);
-                options.set("plan", plan, Origin::call);
-                options.set("enable", enable, Origin::call);
-                SCOPED_TRACE(std::to_string(bits) + " " + std::to_string(shape.ranks) + " on " +
-                             std::to_string(shape.nodes) + " " + gpu + " " + mpi + " " + look + " " + plan +
-                             " " + enable);
-                check(facts, options.settings());
-              }
+      for (const char* const gpu : {"auto", "mpi", "stage", "host", "else-mpi", "else-stage"}) {
+        for (const char* const look : {"mpi", "counts"}) {
+          for (const char* const plan : {"auto", "mpi", "linear"}) {
+            for (const char* const enable : {"0", "1"}) {
+              const DeviceFacts facts = facts_of(bits, shape);
+              Options options;
+              options.set("gpu", gpu, Origin::call);
+              options.set("check", look, Origin::call);
+              options.set("plan", plan, Origin::call);
+              options.set("enable", enable, Origin::call);
+              SCOPED_TRACE(std::to_string(bits) + " " + std::to_string(shape.ranks) + " on " +
+                           std::to_string(shape.nodes) + " " + gpu + " " + look + " " + plan + " " + enable);
+              check(facts, options.settings());
             }
           }
         }
@@ -62,7 +58,7 @@ void for_all(const Check& check) {
 }
 
 bool takes(const DeviceFacts& facts, const Settings& s) {
-  return s.gpu_mpi == GpuMpi::yes || (s.gpu_mpi == GpuMpi::automatic && facts.mpi_takes);
+  return s.gpu == GpuBuffers::else_mpi || (s.gpu != GpuBuffers::else_stage && facts.mpi_takes);
 }
 
 TEST(DeviceWay, EveryRuleHoldsForAllFactsAndOptions) {
@@ -95,7 +91,7 @@ TEST(DeviceWay, SaysWhatIsInTheWay) {
     return decide_device_way(facts_of(bits, shape), standard).why;
   };
   EXPECT_EQ(why(3, {4, 1, 4}),
-            "this libtapa was built without CUDA; MPI does not take buffers in GPU memory (TAPA_GPU_MPI)");
+            "this libtapa was built without CUDA; MPI does not take buffers in GPU memory (TAPA_GPU)");
   EXPECT_EQ(why(15, {17, 1, 17}),
             "17 ranks, the device engine takes at most 16; MPI takes buffers in GPU memory");
   EXPECT_EQ(why(15, {40, 2, 20}),

@@ -55,19 +55,48 @@ TEST(Report, OfCommunicatorsThatDifferInNumbersOnlyAFewAreToldApart) {
 TEST(Report, SamplesEverMoreSeldom) {
   Report report;
   std::vector<int> sampled;
-  for (int call = 1; call <= 200; ++call) {
-    const bool next = report.sample_is_next("TAPA_Alltoall", 100, "linear");
-    const bool due = report.sample_due("TAPA_Alltoall", 100, "linear");
+  for (int call = 1; call <= 1100; ++call) {
+    const bool next = report.sample_is_next("TAPA_Alltoall", 4100, "linear");
+    const bool due = report.sample_due("TAPA_Alltoall", 4100, "linear");
     EXPECT_EQ(next, due);
     if (due) sampled.push_back(call);
     if (call <= 3) {
-      EXPECT_FALSE(report.sample_due("TAPA_Alltoall", 100, "bruck"));
+      EXPECT_FALSE(report.sample_due("TAPA_Alltoall", 4100, "bruck"));
     }
     // What one rank alone counts, of sizes that only it knows, decides nothing.
-    if (call % 3 == 0) report.count("TAPA_Alltoall", 100, "linear", {}, 400, 0.1, std::nullopt);
+    if (call % 3 == 0) report.count("TAPA_Alltoall", 4100, "linear", {}, 400, 0.1, std::nullopt);
   }
-  EXPECT_EQ(sampled, (std::vector<int>{4, 8, 16, 32, 64, 128}));
+  EXPECT_EQ(sampled, (std::vector<int>{64, 128, 192, 256, 512, 1024}));
   EXPECT_EQ(report.rows("", 0, 1).size(), 1U) << "calls that were asked about and not counted have failed";
+}
+
+TEST(Report, SamplesShortBlocksLater) {
+  Report report;
+  int first = 0;
+  for (int call = 1; first == 0 && call < 1000; ++call)
+    if (report.sample_due("TAPA_Alltoall", 256, "memory")) first = call;
+  EXPECT_EQ(first, 512);
+}
+
+// Calls of 2 s each: whatever their number is, the sum is that of all, but for those around the last.
+TEST(Report, TimesOneInManyCalls) {
+  for (const int calls : {1, 20, 63, 64, 100, 127, 500, 10000}) {
+    Report report;
+    std::uint64_t timed = 0;
+    for (int call = 0; call < calls; ++call) {
+      const std::uint64_t each = report.begin("TAPA_Alltoall", 256, "memory", 1024);
+      if (each == 0) continue;
+      ++timed;
+      report.add_time("TAPA_Alltoall", 256, "memory", 2.0 * static_cast<double>(each));
+    }
+    const auto rows = report.rows("", 0, 4);
+    ASSERT_EQ(rows.size(), 1U);
+    EXPECT_EQ(rows[0].calls, static_cast<std::uint64_t>(calls));
+    EXPECT_EQ(rows[0].bytes, 1024 * rows[0].calls);
+    EXPECT_EQ(rows[0].calls - rows[0].untimed, timed);
+    EXPECT_NEAR(rows[0].seconds, 2.0 * calls, calls < 64 ? 0 : 8) << calls;
+    EXPECT_TRUE(calls < 10000 || timed < 1400) << timed;
+  }
 }
 
 TEST(Report, KeepsTheRowsOfCommunicatorsThatEnded) {

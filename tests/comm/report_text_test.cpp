@@ -78,14 +78,26 @@ TEST(ReportText, HeadSaysWhatAllCallsComeTo) {
 TEST(ReportText, HeadComparesOnlyWithEnoughSamples) {
   ReportRow few = row("world", 0, 8, 64);
   few.samples = {{0.001, 0.003}, {0.002, 0.004}};
-  EXPECT_THAT(format_report({few}, kHead),
-              HasSubstr("against MPI not estimated: no kind of call has 3 samples\n"));
+  EXPECT_THAT(
+      format_report({few}, kHead),
+      HasSubstr("against MPI not estimated: no kind of call has 3 samples, made in 1536 calls of short "
+                "blocks, 192 of long ones\n"));
   few.samples.push_back({0.006, 0.003});
   EXPECT_THAT(format_report({few}, kHead), HasSubstr("about 0.004 s saved, 1.50x as fast"));
   few.samples = {{4, 2}, {4, 2}, {4, 2}};
   EXPECT_THAT(format_report({few}, kHead), HasSubstr("about 8.000 s lost, 0.50x as fast"));
   EXPECT_THAT(format_report({forwarded("MPI_Alltoall", 1, "one rank")}, kHead),
               Not(HasSubstr("against MPI")));
+}
+
+TEST(ReportText, HeadSaysHowManyCallsWereTimed) {
+  ReportRow calls = row("world", 0, 8, 64);
+  EXPECT_THAT(format_report({calls}, kHead), Not(HasSubstr("of the calls, of each kind")));
+  calls.calls = 1000;
+  calls.untimed = 800;
+  EXPECT_THAT(
+      format_report({calls}, kHead),
+      HasSubstr("              by 200 of the calls, of each kind the first 64 and then one in 2 to 8\n"));
 }
 
 TEST(ReportText, HeadWithoutCalls) {

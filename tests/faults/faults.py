@@ -172,7 +172,7 @@ class Faults:
         if not plain:
             words.append(f"LD_PRELOAD={os.environ.get('SANITIZER_PRELOAD', '')}{self.options.preload}")
         command = [*self.launch, str(RANKS), "env", *words, self.victim, name, str(seconds), *arguments]
-        return Job(command, {"TAPA_FALLBACK": "silent"})
+        return Job(command, {})
 
     def tell(self, case: str, wrong: str, result: Result) -> None:
         if not wrong:

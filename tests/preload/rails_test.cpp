@@ -61,27 +61,23 @@ TEST(Rails, GivesTheListedNicsInTurn) {
   EXPECT_EQ(decide(two_nics(7)).include, "nic1");
 }
 
-TEST(Rails, AutoIsTheDefault) {
+TEST(Rails, AllChangesNothing) {
   auto situation = two_nics(1);
-  situation.option = "auto";
-  EXPECT_EQ(decide(situation).include, "nic1");
+  for (const char* option : {"all", "all,nic0,nic1"}) {
+    situation.option = option;
+    EXPECT_EQ(decide(situation).include, kNothing);
+  }
 }
 
-TEST(Rails, OffChangesNothing) {
-  auto situation = two_nics(1);
-  situation.option = "off";
-  const auto decision = decide(situation);
-  EXPECT_EQ(decision.include, kNothing);
-  EXPECT_FALSE(decision.wrong_option);
-}
-
-TEST(Rails, AnotherValueIsComplainedAboutAndChangesNothing) {
-  auto situation = two_nics(1);
-  situation.option = "yes";
-  const auto decision = decide(situation);
-  EXPECT_EQ(decision.include, kNothing);
-  EXPECT_TRUE(decision.wrong_option);
-  EXPECT_EQ(std::string_view(decision.why), "TAPA_RAILS=yes: expected auto, on or off");
+TEST(Rails, NamesOfNicsSayNothingAboutRails) {
+  for (const char* option : {"nic0", "nic0,nic1", "nic0,all"}) {
+    auto situation = two_nics(1);
+    situation.option = option;
+    EXPECT_EQ(decide(situation).include, "nic1");
+    situation = two_networks(1);
+    situation.option = option;
+    EXPECT_EQ(decide(situation).include, kNothing);
+  }
 }
 
 TEST(Rails, OneNicIsLeftAsItIs) {
@@ -126,7 +122,6 @@ TEST(Rails, NicsInNetworksOfTheirOwnAreNotPinned) {
     situation.include = list;
     const auto decision = decide(situation);
     EXPECT_EQ(decision.include, kNothing);
-    EXPECT_FALSE(decision.wrong_option);
     EXPECT_THAT(decision.why.c_str(),
                 HasSubstr("networks of their own (nic0 10.99.0.0/24,nic1 10.99.1.0/24)"));
   }
@@ -156,7 +151,7 @@ TEST(Rails, AddressesOfOnePrefixWithMasksThatDifferAreNotOneNetwork) {
 
 TEST(Rails, OnPinsWhateverTheNetworks) {
   auto situation = two_networks(1);
-  situation.option = "on";
+  situation.option = "each";
   EXPECT_EQ(decide(situation).include, "nic1");
 }
 
@@ -174,7 +169,7 @@ TEST(Rails, ActsOnTheEnvironmentOfTheProcess) {
   const std::string nothing = "10.254.0.0/24,10.254.1.0/24";  // no NIC of this machine, most likely
   setenv("OMPI_MCA_btl_tcp_if_include", nothing.c_str(), 1);
   setenv("OMPI_COMM_WORLD_LOCAL_RANK", "1", 1);
-  setenv("TAPA_RAILS", "on", 1);
+  setenv("TAPA_NICS", "each", 1);
   pin_to_rail();
   EXPECT_EQ(include(), nothing);
   const std::string everything = "0.0.0.0/0,0.0.0.0/1,128.0.0.0/1";

@@ -170,7 +170,7 @@ def case_no_file() -> None:
 
 def case_elsewhere() -> None:
     reported()
-    line, text = reported(TAPA_SHM_LIMIT="1000")
+    line, text = reported(TAPA_NIC_RATE="1gbit")
     assert used(line) == 0, text
     assert len(content()["shapes"]) == 2, "plans may be others"
     for key, value in (("libtapa", "0.0.9"), ("mpi", "Another MPI"), ("cpu", "another"), ("topology", "0"), ("job", 8)):
@@ -249,7 +249,7 @@ def case_swapped() -> None:
             assert attack.stdout and attack.stdout.readline() == "ready\n"
             if after == 0:
                 attack.wait(10)
-            text = run(TAPA_REPORT="1", TAPA_LOG="info", TAPA_KEEP=str(1 << (20 + after)))
+            text = run(TAPA_REPORT="1", TAPA_LOG="info", TAPA_NIC_RATE=f"{1 + after}gbit")
             swaps += attack.poll() is not None
             attack.kill()
         assert own.read_text() == good, f"after {after} reads: {text}"
@@ -262,7 +262,7 @@ def case_shared() -> None:
     group = 65534 if os.geteuid() == 0 else os.getegid()
     os.chown(FILE, -1, group)
     FILE.chmod(0o664)
-    reported(TAPA_SHM_LIMIT="1000")
+    reported(TAPA_NIC_RATE="1gbit")
     assert len(content()["shapes"]) == 2
     facts = FILE.stat()
     assert (stat.S_IMODE(facts.st_mode), facts.st_gid) == (0o664, group), f"{oct(facts.st_mode)} {facts.st_gid}"
@@ -312,12 +312,12 @@ def case_merged() -> None:
 
 def case_together() -> None:
     """Jobs that end at once: of each, or of the last."""
-    jobs = [start(calls=200, TAPA_REPORT="1", TAPA_KEEP=str(1 << (20 + i))) for i in range(4)]
+    jobs = [start(calls=200, TAPA_REPORT="1", TAPA_NIC_RATE=f"{1 + i}gbit") for i in range(4)]
     for job in jobs:
         end(job)
     assert 1 <= len(content()["shapes"]) <= 4
     nothing_else()
-    line, text = reported(TAPA_KEEP=str(1 << 20))
+    line, text = reported(TAPA_NIC_RATE="1gbit")
     assert line, text
 
 
@@ -334,7 +334,7 @@ def case_killed() -> None:
     until = time.monotonic() + float(os.environ.get("ATTACK_SECONDS", "0"))
     killed = 0
     for round_ in itertools.count():
-        jobs = [start(calls=100, TAPA_REPORT="1", TAPA_KEEP=str(1 << (20 + i + round_ % 8))) for i in range(3)]
+        jobs = [start(calls=100, TAPA_REPORT="1", TAPA_NIC_RATE=f"{1 + i + round_ % 8}gbit") for i in range(3)]
         for job in jobs[1:]:
             begun = time.monotonic()
             while not (ranks := ranks_of(job)) and job.poll() is None and time.monotonic() < begun + 30:

@@ -21,6 +21,7 @@
 #include "version_flag.hpp"
 #include "world/device_support.hpp"
 #include "world/options.hpp"
+#include "world/process_options.hpp"
 #include "write_file.hpp"
 
 namespace {
@@ -98,14 +99,18 @@ void put(const std::string& option, const std::string& path, const std::string& 
     tapa::write_file(option, path, text);
 }
 
+tapa::Options options_of_process(std::vector<std::string>& warnings) {
+  return tapa::with_tuning_file(tapa::Options::from_environment(files::variables(), warnings));
+}
+
 std::string options_table() {
   std::vector<std::string> warnings;
-  const tapa::Options options = tapa::Options::from_environment(files::variables(), warnings);
+  const tapa::Options options = options_of_process(warnings);
   std::string out;
   for (const tapa::OptionInfo& info : tapa::option_table()) {
     const auto shown = [](std::string_view text) { return text.empty() ? "(none)" : std::string(text); };
-    out += std::string(info.variable) + " (" + std::string(info.name) +
-           "): " + shown(options.text(info.name)) + " from " +
+    out += (info.variable.empty() ? "tuning file" : std::string(info.variable)) + " (" +
+           std::string(info.name) + "): " + shown(options.text(info.name)) + " from " +
            std::string(to_string(options.origin(info.name))) + "\n    " + std::string(info.help) + "\n    " +
            std::string(info.allowed) + "; default " + shown(info.standard) + "\n";
   }
@@ -124,14 +129,14 @@ std::optional<tapa::info::DeviceBuffers> devices(const tapa::Topology& topology,
   facts.most_ranks = TAPA_DEVICE_MAX_RANKS;
   facts.most_joined = tapa::device::kMaxTokens;
   std::vector<std::string> warnings;
-  const tapa::Options options = tapa::Options::from_environment(files::variables(), warnings);
+  const tapa::Options options = options_of_process(warnings);
   return tapa::info::device_buffers(topology, records, facts, options.settings());
 }
 
 /// What earlier runs have left for jobs like this one.
 std::string earlier_results() {
   std::vector<std::string> warnings;
-  const tapa::Options options = tapa::Options::from_environment(files::variables(), warnings);
+  const tapa::Options options = options_of_process(warnings);
   tapa::info::LearntFile file;
   file.path = tapa::learnt_file(options);
   if (!file.path.empty()) {

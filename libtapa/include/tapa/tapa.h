@@ -42,8 +42,8 @@ extern "C" {
  * As MPI_Alltoall, MPI_Alltoallv and MPI_Alltoallw: MPI_IN_PLACE, MPI_BOTTOM, any datatype, zero counts and
  * intercommunicators (handed to MPI) are all legal. The _c forms take MPI_Count counts and MPI_Aint
  * displacements. The first calls of each size probe several plans, MPI's own all-to-all among them (option
- * "adapt"). Buffers may be in CUDA's memory, also on some ranks only; they are complete when the call
- * returns, and kernels that write them have to have ended before it (options "gpu", "gpu-mpi";
+ * "plan"). Buffers may be in CUDA's memory, also on some ranks only; they are complete when the call
+ * returns, and kernels that write them have to have ended before it (option "gpu";
  * docs/drop-in.md).
  * @{ */
 /** As MPI_Alltoall. */

@@ -1,5 +1,5 @@
 /// @file
-/// TAPA_ADAPT: the plans that compete on one communicator. The first blocking calls of each class of sizes
+/// The plans that compete on one communicator. The first blocking calls of each class of sizes
 /// probe the candidates, call by call; then the fastest is kept.
 #pragma once
 

@@ -14,6 +14,7 @@ namespace {
 constexpr const char* format_name = "tapa-tuning/1";
 constexpr std::size_t most_levels = 64;
 constexpr std::size_t most_measurements = 100000;
+constexpr std::size_t most_options = 64;
 constexpr std::size_t longest_text = 4096;
 
 TunedLevel read_level(const JsonReader& value) {
@@ -48,6 +49,15 @@ std::vector<TunedLevel> read_levels(const JsonReader& list, int ranks) {
   return levels;
 }
 
+std::vector<std::pair<std::string, std::string>> read_options(const JsonReader& object) {
+  std::vector<std::pair<std::string, std::string>> options;
+  for (const std::string& name : object.keys(most_options)) {
+    const JsonReader value = object.at(name);
+    options.emplace_back(name, value.is_number() ? value.json() : value.text());
+  }
+  return options;
+}
+
 Measurement read_measurement(const JsonReader& value, const std::vector<TunedLevel>& levels) {
   value.only_keys({"choice", "bytes", "seconds"});
   Measurement m;
@@ -79,9 +89,14 @@ Tuning parse_tuning(const std::string& text, const std::string& path) {
   if (const JsonReader format = root.at("format"); format.text() != format_name) {
     format.fail(std::string("\"") + format_name + "\"");
   }
-  root.only_keys({"format", "machine", "mpi", "date", "ranks", "levels", "copy", "nic_bandwidth",
-                  "cores_per_rank", "measurements"});
   Tuning tuning;
+  if (root.has("options")) tuning.options = read_options(root.at("options"));
+  if (root.has("options") && !root.has("ranks")) {
+    root.only_keys({"format", "options"});
+    return tuning;
+  }
+  root.only_keys({"format", "machine", "mpi", "date", "ranks", "levels", "copy", "nic_bandwidth",
+                  "cores_per_rank", "measurements", "options"});
   tuning.machine = root.at("machine").text(longest_text, true);
   tuning.mpi = root.at("mpi").text(longest_text, true);
   tuning.date = root.at("date").text(longest_text, true);
@@ -100,6 +115,8 @@ Tuning parse_tuning(const std::string& text, const std::string& path) {
 std::string tuning_json(const Tuning& tuning) {
   nlohmann::ordered_json out;
   out["format"] = format_name;
+  for (const auto& [name, value] : tuning.options) out["options"][name] = value;
+  if (tuning.ranks == 0) return out.dump(1) + "\n";
   out["machine"] = tuning.machine;
   out["mpi"] = tuning.mpi;
   out["date"] = tuning.date;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plan/choose.hpp"
@@ -27,12 +28,13 @@ struct TunedLevel {
   double message = 0;           ///< CPU seconds per message and end
 };
 
-/// Contents of a file of format "tapa-tuning/1".
+/// Contents of a file of format "tapa-tuning/1": what was measured, options by name, or both.
 struct Tuning {
-  std::string machine;  ///< host names, for people
-  std::string mpi;      ///< MPI library, for people
-  std::string date;     ///< ISO 8601, for people
-  int ranks = 0;
+  std::vector<std::pair<std::string, std::string>> options;
+  std::string machine;             ///< host names, for people
+  std::string mpi;                 ///< MPI library, for people
+  std::string date;                ///< ISO 8601, for people
+  int ranks = 0;                   ///< 0: nothing was measured
   std::vector<TunedLevel> levels;  ///< fast to slow, as the topology's
   double copy = 0;                 ///< bytes per second of a local copy
   double nic_bandwidth = 0;        ///< bytes per second of one NIC, 0 when no level crosses NICs

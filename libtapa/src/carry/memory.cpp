@@ -25,6 +25,12 @@ class Ending {
     if (!route_.uniform) parts->mean.note(state.memory_run().exchange().total_bytes(), state.size());
     if (route_.tried) parts->tuner.record(route_.key, seconds, route_.sent);
     if (state.rules().report == Reporting::off) return;
+    if (route_.uniform) {
+      if (route_.stands_for != 0)
+        parts->report.add_time(function_, route_.bytes, "memory",
+                               seconds * static_cast<double>(route_.stands_for));
+      return;
+    }
     const std::size_t bytes = route_.sent / static_cast<std::size_t>(state.size());
     parts->report.count(function_, bytes, "memory", {}, route_.sent, seconds, std::nullopt);
   }

@@ -293,7 +293,7 @@ int init_handed(const Arguments& arguments, bool as_made, MPI_Request* request) 
     if (!as_made && gpu_use() == GpuUse::cuda && must_stage_for_mpi(arguments, peers_of(arguments.comm))) {
       throw CallError(MPI_ERR_BUFFER,
                       "a buffer is GPU memory, expected host memory: this persistent call is MPI's, which "
-                      "does not take it (TAPA_GPU_MPI=yes says that it does)");
+                      "does not take it (TAPA_GPU=else-mpi says that it does)");
     }
     return MPI_SUCCESS;
   });

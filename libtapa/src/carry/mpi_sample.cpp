@@ -40,7 +40,8 @@ std::uint64_t total_bytes(const std::vector<Block>& blocks) {
 
 std::optional<double> sample_mpi(const Exchange& exchange, MPI_Comm comm) {
   std::uint64_t most = std::max(total_bytes(exchange.send), total_bytes(exchange.recv));
-  check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, comm), "MPI_Allreduce");
+  if (!exchange.uniform)  // else all ranks know
+    check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, comm), "MPI_Allreduce");
   if (most > kSampleLimit) return std::nullopt;
   ByteSide send(exchange.send);
   ByteSide recv(exchange.recv);

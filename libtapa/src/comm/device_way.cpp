@@ -58,9 +58,7 @@ DeviceDecision decide_device_way(const DeviceFacts& facts, const Settings& setti
   const std::string unwanted = engine_unwanted(settings);
   const std::string obstacle = unwanted.empty() ? engine_obstacle(facts) : unwanted;
   const bool looks = settings.gpu == GpuBuffers::stage || settings.check >= Check::counts;
-  const bool takes =
-      settings.gpu_mpi == GpuMpi::automatic ? facts.mpi_takes : settings.gpu_mpi == GpuMpi::yes;
-  const bool to_mpi = takes && !looks;
+  const bool to_mpi = settings.mpi_takes_gpu_memory(facts.mpi_takes) && !looks;
   if (obstacle.empty()) {
     return {DeviceWay::engine, to_mpi,
             std::string("the device engine serves these ranks") +
@@ -68,7 +66,7 @@ DeviceDecision decide_device_way(const DeviceFacts& facts, const Settings& setti
   }
   if (to_mpi) return {DeviceWay::mpi, true, obstacle + "; MPI takes buffers in GPU memory"};
   return {DeviceWay::stage, false,
-          looks ? obstacle : obstacle + "; MPI does not take buffers in GPU memory (TAPA_GPU_MPI)"};
+          looks ? obstacle : obstacle + "; MPI does not take buffers in GPU memory (TAPA_GPU)"};
 }
 
 int engine_wire(const DeviceDecision& decision, const Settings& settings) {

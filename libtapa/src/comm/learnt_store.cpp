@@ -69,9 +69,8 @@ std::string mpi_version() {
 
 /// Options that change neither plans nor what they take.
 bool is_beside(std::string_view name) {
-  static constexpr std::array<std::string_view, 10> beside{
-      "report", "explain",       "log",      "timeout",  "check",
-      "cache",  "agree-timeout", "machines", "fallback", "alloc-mem"};
+  static constexpr std::array<std::string_view, 7> beside{"report", "explain", "log",   "timeout",
+                                                          "check",  "cache",   "enable"};
   return std::ranges::find(beside, name) != beside.end();
 }
 

@@ -68,7 +68,7 @@ bool PlanChooser::mpi_is_forced() const {
   if (!settings.plan) return false;
   const Choice& plan = *settings.plan;
   if (plan.algorithm == Algorithm::mpi) return true;
-  if (settings.fallback == Fallback::error) return false;  // it is refused
+  if (settings.strict_plan) return false;  // it is refused
   return !why_not(*machine_.topology, plan).empty() ||
          (plan.algorithm == Algorithm::memory && !machine_.shares_buffers);
 }
@@ -103,8 +103,8 @@ Decision PlanChooser::decide_forced(const Choice& choice, Offer offer) {
       reason = "the ranks share no memory for it";
     if (reason.empty()) return {choice, to_string(choice), "forced", 0};
     const std::string message = "plan " + to_string(choice) + " cannot be carried out: " + reason;
-    if (settings.fallback == Fallback::error) throw CallError(MPI_ERR_ARG, message);
-    if (settings.fallback == Fallback::print && !warned_fallback_ && rank_ == 0) {
+    if (settings.strict_plan) throw CallError(MPI_ERR_ARG, message);
+    if (!warned_fallback_ && rank_ == 0) {
       log_warn(message + "; " + (offer.mpi ? "MPI" : "linear") + " is used instead");
     }
     warned_fallback_ = true;

@@ -57,7 +57,7 @@ class PlanChooser final : public CandidateSource {
   [[nodiscard]] bool forced() const;
 
   /// The choice for blocks of `bytes` (on average, where they differ) when autotuning has found none, among
-  /// what `offer` allows. Throws CallError when a forced plan cannot be carried out and TAPA_FALLBACK=error.
+  /// what `offer` allows. Throws CallError when a forced plan cannot be carried out and TAPA_CHECK=mpi,plan.
   [[nodiscard]] Decision decide(std::size_t bytes, Offer offer);
 
   /// The plan of a decision for `counts`, of which `key` holds all numbers that it depends on; a mean block

@@ -18,7 +18,6 @@
 #include "run/log.hpp"
 #include "run/private_comm.hpp"
 #include "run/progress.hpp"
-#include "run/scratch.hpp"
 #include "run/world.hpp"
 #include "topology/detect_mpi.hpp"
 #include "world/guest.hpp"
@@ -102,7 +101,6 @@ int at_finalize(MPI_Comm, int, void*, void*) {
 void make_keyvals(Registry& r) {
   if (r.keyval != MPI_KEYVAL_INVALID) return;
   begin_clock();
-  Scratch::keep_at_most(own_options().settings().keep);
   if (!is_guest()) {  // else the drop-in says when
     check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &r.end_keyval, nullptr),
               "MPI_Comm_create_keyval");

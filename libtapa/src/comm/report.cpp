@@ -11,11 +11,14 @@ namespace tapa {
 
 namespace {
 
-// Calls before the first sample: what MPI and the library set up once is not compared.
-constexpr std::uint64_t kUnsampled = 3;
+bool is_sampled(std::uint64_t call, std::size_t bytes_per_pair) {
+  const std::uint64_t step = sample_step(bytes_per_pair);
+  return call % step == 0 && (call == 3 * step || std::has_single_bit(call / step));
+}
 
-bool is_sampled(std::uint64_t call) {
-  return call > kUnsampled && std::has_single_bit(call);
+/// Of the calls of a kind around this one: one of so many is timed.
+std::uint64_t timed_of(std::uint64_t call) {
+  return std::clamp<std::uint64_t>(std::bit_floor(call / 32), 1, 8);
 }
 
 /// Rows of communicators that have ended. Never destroyed: MPI may end after static objects do.
@@ -41,6 +44,7 @@ auto place_of(const ReportRow& row) {
 void merge(ReportRow& to, const ReportRow& row) {
   to.calls += row.calls;
   to.bytes += row.bytes;
+  to.untimed += row.untimed;
   to.seconds += row.seconds;
   const std::size_t room = kMostSamples - std::min(kMostSamples, to.samples.size());
   const auto taken = static_cast<std::ptrdiff_t>(std::min(room, row.samples.size()));
@@ -62,10 +66,11 @@ std::string kind_of(const std::string& name) {
 
 std::size_t Report::find(std::string_view function, std::size_t size_class, std::string_view plan,
                          std::string_view forwarded) const {
-  const auto row = std::ranges::find_if(rows_, [&](const ReportRow& r) {
+  const auto fits = [&](const ReportRow& r) {
     return r.size_class == size_class && r.function == function && r.plan == plan && r.forwarded == forwarded;
-  });
-  return static_cast<std::size_t>(row - rows_.begin());
+  };
+  if (last_ < rows_.size() && fits(rows_[last_])) return last_;
+  return last_ = static_cast<std::size_t>(std::ranges::find_if(rows_, fits) - rows_.begin());
 }
 
 ReportRow& Report::row(std::string_view function, std::size_t size_class, std::string_view plan,
@@ -92,14 +97,30 @@ void Report::count(std::string_view function, std::size_t bytes_per_pair, std::s
   if (sample) counted.samples.push_back(*sample);
 }
 
+std::uint64_t Report::begin(std::string_view function, std::size_t bytes_per_pair, std::string_view plan,
+                            std::size_t bytes) {
+  ReportRow& counted = row(function, std::bit_floor(bytes_per_pair), plan, {});
+  ++counted.calls;
+  counted.bytes += bytes;
+  const std::uint64_t each = timed_of(counted.calls);
+  if (counted.calls % each == each / 2) return each;  // in the middle of those it stands for
+  ++counted.untimed;
+  return 0;
+}
+
+void Report::add_time(std::string_view function, std::size_t bytes_per_pair, std::string_view plan,
+                      double seconds) {
+  row(function, std::bit_floor(bytes_per_pair), plan, {}).seconds += seconds;
+}
+
 bool Report::sample_due(std::string_view function, std::size_t bytes_per_pair, std::string_view plan) {
-  return is_sampled(++row(function, std::bit_floor(bytes_per_pair), plan, {}).asked);
+  return is_sampled(++row(function, std::bit_floor(bytes_per_pair), plan, {}).asked, bytes_per_pair);
 }
 
 bool Report::sample_is_next(std::string_view function, std::size_t bytes_per_pair,
                             std::string_view plan) const {
   const std::size_t at = find(function, std::bit_floor(bytes_per_pair), plan, {});
-  return is_sampled((at == rows_.size() ? 0 : rows_[at].asked) + 1);
+  return is_sampled((at == rows_.size() ? 0 : rows_[at].asked) + 1, bytes_per_pair);
 }
 
 std::vector<ReportRow> Report::rows(const std::string& communicator, int rank, int ranks) const {

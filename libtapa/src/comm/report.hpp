@@ -19,6 +19,12 @@ struct Sample {
   double mpi = 0;
 };
 
+/// How many calls of a kind with so many bytes per pair have to come for each of the first with MPI beside
+/// it, so that these take about 5 % of the time.
+[[nodiscard]] constexpr std::uint64_t sample_step(std::size_t bytes_per_pair) {
+  return bytes_per_pair < 4096 ? 512 : 64;
+}
+
 /// Calls of one function on one communicator, in one class of sizes, with one plan or for one reason
 /// forwarded to MPI. Of this rank.
 struct ReportRow {
@@ -30,8 +36,9 @@ struct ReportRow {
   std::string plan;            ///< "" where no plan was asked for
   std::string forwarded;       ///< why MPI carried them out; "": it did not
   std::uint64_t calls = 0;
-  std::uint64_t bytes = 0;  ///< sent, itself included
-  double seconds = 0;       ///< from call to completion, summed; forwarded: inside the calls
+  std::uint64_t bytes = 0;    ///< sent, itself included
+  std::uint64_t untimed = 0;  ///< calls that are taken to last as long as others of their kind
+  double seconds = 0;         ///< from call to completion, summed; forwarded: inside the calls
   std::vector<Sample> samples;
   std::uint64_t asked = 0;  ///< calls that sample_due() was asked about
 };
@@ -44,8 +51,16 @@ class Report {
              std::string_view forwarded, std::size_t bytes, double seconds,
              const std::optional<Sample>& sample);
 
-  /// Whether MPI is to be run beside a call: the 4th, 8th, 16th, ... of its kind asked about. Alike on all
-  /// ranks when they ask about the same calls, so `bytes_per_pair` is one that the ranks agree on (0: none).
+  /// Counts a call that begins, as count() does, but for its time, which takes as long to find out as a
+  /// short call's tenth. Returns for how many calls this one's time is to be added (add_time): each of the
+  /// first ones for itself, later one in up to eight for all of these; 0: it is not timed.
+  [[nodiscard]] std::uint64_t begin(std::string_view function, std::size_t bytes_per_pair,
+                                    std::string_view plan, std::size_t bytes);
+  void add_time(std::string_view function, std::size_t bytes_per_pair, std::string_view plan, double seconds);
+
+  /// Whether MPI is to be run beside a call, which takes as long as many short ones: the n-th, 2n-th, 3n-th,
+  /// 4n-th, 8n-th, ... of its kind asked about, n = sample_step(). Alike on all ranks when they ask about the
+  /// same calls, so `bytes_per_pair` is one that the ranks agree on (0: none).
   [[nodiscard]] bool sample_due(std::string_view function, std::size_t bytes_per_pair, std::string_view plan);
   /// Whether it will say so of the next call; this one is not counted.
   [[nodiscard]] bool sample_is_next(std::string_view function, std::size_t bytes_per_pair,
@@ -64,6 +79,7 @@ class Report {
                  std::string_view forwarded);
 
   std::vector<ReportRow> rows_;
+  mutable std::size_t last_ = 0;  // what find() has found
 };
 
 /// Rows of many communicators: alike ones become one, and of communicators whose names differ in numbers only

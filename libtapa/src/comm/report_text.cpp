@@ -49,6 +49,7 @@ double median(const std::vector<Sample>& samples, double Sample::*side) {
 struct Sums {
   std::uint64_t calls = 0;
   std::uint64_t taken = 0;
+  std::uint64_t timed = 0;
   std::map<std::string, std::uint64_t> forwarded;  // calls by reason
   double blocking = 0;                             // seconds
   double other = 0;
@@ -62,6 +63,7 @@ Sums sum(const std::vector<ReportRow>& rows) {
   Sums s;
   for (const ReportRow& row : rows) {
     s.calls += row.calls;
+    s.timed += row.calls - row.untimed;
     (is_blocking(row.function) ? s.blocking : s.other) += row.seconds;
     if (!row.forwarded.empty()) {
       s.forwarded[row.forwarded] += row.calls;
@@ -101,7 +103,10 @@ std::string gain(double saved) {
 std::string comparison_line(const Sums& s) {
   if (s.taken == 0) return "";
   if (s.samples == 0) {
-    return print("  against MPI not estimated: no kind of call has %zu samples\n", kEnough);
+    return print(
+        "  against MPI not estimated: no kind of call has %zu samples, made in %llu calls of short blocks, "
+        "%llu of long ones\n",
+        kEnough, number(kEnough * sample_step(0)), number(kEnough * sample_step(4096)));
   }
   return print("  against MPI %s, %.2fx as fast, from %zu samples of calls that took %.0f %% of the time\n",
                gain(s.mpi - s.tapa).c_str(), s.mpi / std::max(s.tapa, 1e-9), s.samples,
@@ -124,6 +129,9 @@ std::string format_head(const std::vector<ReportRow>& rows, const ReportHead& he
   text += forwarded_line(s);
   text += print("  time        %.3f s in blocking calls, %.1f %% of the %.3f s since %s\n", s.blocking,
                 percent(s.blocking, head.seconds), head.seconds, head.since.c_str());
+  if (s.timed < s.calls)
+    text += print("              by %llu of the calls, of each kind the first 64 and then one in 2 to 8\n",
+                  number(s.timed));
   if (s.other > 0) text += print("              %.3f s from start to completion of the others\n", s.other);
   text += comparison_line(s);
   if (head.setups > 0) text += setup_line(s, head);
@@ -211,10 +219,9 @@ std::string format_report(const std::vector<ReportRow>& rows, const std::optiona
   }
   if (sampled) {
     text += print(
-        "  * medians of calls beside which MPI's own all-to-all was run (the 4th, 8th, 16th, ... of a kind); "
-        "ratios from "
-        "%zu samples on\n",
-        kEnough);
+        "  * medians of calls beside which MPI's own all-to-all was run (of a kind, below 4 KiB: the %lluth, "
+        "2, 3, 4, 8, ... times that; longer blocks: the %lluth, ...); ratios from %zu samples on\n",
+        number(sample_step(0)), number(sample_step(4096)), kEnough);
   }
   return text;
 }

@@ -147,13 +147,16 @@ Route claim_uniform(const Arguments& arguments, CommState& state, const Uniform&
   if (sampled && parts->report.sample_is_next(arguments.function, blocks.bytes, kMemory))
     return in_order(state);  // MPI runs beside it
   Route route = begin_at_once(state, *parts, chosen);
-  if (sampled && route.carrier == Carrier::memory)
-    (void)parts->report.sample_due(arguments.function, blocks.bytes, kMemory);
   route.noted = route.tried || rules.report != Reporting::off;
   route.blocks = blocks;
   route.uniform = true;
   route.bytes = blocks.bytes;
   route.sent = blocks.bytes * static_cast<std::uint64_t>(state.size());
+  if (route.carrier == Carrier::memory && rules.report != Reporting::off) {
+    if (sampled) (void)parts->report.sample_due(arguments.function, blocks.bytes, kMemory);
+    route.stands_for = parts->report.begin(arguments.function, blocks.bytes, kMemory, route.sent);
+    route.noted = route.tried || route.stands_for != 0;
+  }
   return route;
 }
 

@@ -75,7 +75,7 @@ bool mpi_takes_it_here() {
     const Settings& s = own_options().settings();
     if (s.gpu == GpuBuffers::mpi || s.gpu == GpuBuffers::host) return true;
     if (s.gpu == GpuBuffers::stage) return false;
-    return s.gpu_mpi == GpuMpi::automatic ? mpi_takes_device_memory() : s.gpu_mpi == GpuMpi::yes;
+    return s.mpi_takes_gpu_memory(mpi_takes_device_memory());
   }();
   return takes;
 }

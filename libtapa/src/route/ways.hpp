@@ -32,7 +32,7 @@ struct Way {
 [[nodiscard]] Way way_of(CommParts& parts, bool uniform, std::size_t bytes, Offer offer);
 
 /// The choice for blocks of `bytes` (`uniform`: all; else on average) among what `offer` allows. Throws
-/// CallError when a forced plan cannot be carried out and TAPA_FALLBACK=error.
+/// CallError when a forced plan cannot be carried out and TAPA_CHECK=mpi,plan.
 [[nodiscard]] Decision decide(CommParts& parts, bool uniform, std::size_t bytes, Offer offer);
 
 /// The plan for blocks that all have `bytes` bytes.

@@ -77,6 +77,14 @@ void JsonReader::fail_with(const std::string& message) const {
   throw std::invalid_argument(*origin_ + ": " + path_ + ": " + message);
 }
 
+std::vector<std::string> JsonReader::keys(std::size_t max) const {
+  if (!value_->is_object() || value_->size() > max)
+    fail("an object of at most " + std::to_string(max) + " members");
+  std::vector<std::string> names;
+  for (const auto& member : value_->items()) names.push_back(member.key());
+  return names;
+}
+
 void JsonReader::only_keys(std::initializer_list<std::string_view> keys) const {
   if (!value_->is_object()) fail("an object");
   for (const auto& [key, member] : value_->items()) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace tapa {
 
@@ -54,6 +55,8 @@ class JsonReader {
   /// positive() of a member that may be missing.
   [[nodiscard]] std::optional<double> positive_or_none(const std::string& key, const std::string& unit) const;
 
+  /// The keys of an object of at most `max` members.
+  [[nodiscard]] std::vector<std::string> keys(std::size_t max) const;
   [[nodiscard]] bool is_object() const { return value_->is_object(); }
   [[nodiscard]] bool is_number() const { return value_->is_number(); }
   /// This value as text.

@@ -107,6 +107,15 @@ void find_places(bool thorough, Record& record) {
     record.sources.push_back({"hwloc", false, "not asked: /sys says all about the cores"});
 }
 
+/// Without the word that is for the drop-in alone.
+std::string names_of_nics(const std::string& option) {
+  for (const std::string word : {"each", "all"}) {
+    if (option == word) return {};
+    if (option.starts_with(word + ",")) return option.substr(word.size() + 1);
+  }
+  return option;
+}
+
 }  // namespace
 
 Record describe_process(bool thorough) {
@@ -115,7 +124,7 @@ Record describe_process(bool thorough) {
   record.rack = rack_from_slurm(variable("SLURM_TOPOLOGY_ADDR"), variable("SLURM_TOPOLOGY_ADDR_PATTERN"));
   std::vector<Interface> interfaces = list_interfaces(kSys);
   SourceReport fabric = ask_libfabric(thorough, interfaces);
-  record.nics = choose_rails(interfaces, variable("TAPA_NICS"), record.notes);
+  record.nics = choose_rails(interfaces, names_of_nics(variable("TAPA_NICS")), record.notes);
   find_places(thorough, record);
   if (thorough && has_gpu(kSys)) {
     SourceReport report;

@@ -1,10 +1,8 @@
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 #include <stdexcept>
 #include <unordered_map>
 
-#include "files/environment.hpp"
 #include "files/paths.hpp"
 #include "topology/input_file.hpp"
 #include "topology/topology_file.hpp"
@@ -69,8 +67,8 @@ std::string find_file(const std::string& name) {
   std::string searched;
   for (const std::string& folder : machine_folders()) searched += (searched.empty() ? "" : ", ") + folder;
   throw std::invalid_argument("machine \"" + name + "\" is unknown, expected a file.json or one of " +
-                              (known.empty() ? "(none)" : known) + " (folders searched: " +
-                              (searched.empty() ? "none exists, set TAPA_MACHINES" : searched) + ")");
+                              (known.empty() ? "(none)" : known) +
+                              " (folders searched: " + (searched.empty() ? "none exists" : searched) + ")");
 }
 
 void add_folder(const fs::path& folder, std::vector<std::string>& folders) {
@@ -172,12 +170,6 @@ bool names_topology_file(const std::string& name) {
 
 std::vector<std::string> machine_folders() {
   std::vector<std::string> folders;
-  if (const char* const variable = files::variable("TAPA_MACHINES")) {
-    std::istringstream list(variable);
-    for (std::string folder; std::getline(list, folder, ':');) {
-      if (!folder.empty()) add_folder(files::from_first_folder(folder), folders);
-    }
-  }
   for (fs::path folder : {files::library_folder(), files::program_folder()}) {
     // bin/, bin/tests/, lib/ and lib/x86_64-linux-gnu/ all lie at most two below the prefix
     for (int up = 0; up < 2 && !folder.empty(); ++up) {

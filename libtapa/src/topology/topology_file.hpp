@@ -129,9 +129,8 @@ enum class Placement {
 /// Whether a topology is asked for by the path of a file.
 [[nodiscard]] bool names_topology_file(const std::string& name);
 
-/// Folders with machine files, in the order in which they are searched: those of TAPA_MACHINES (separated by
-/// ':'), then share/tapa/machines beside the library or program, in the build tree and once installed. Only
-/// existing ones.
+/// Folders with machine files, in the order in which they are searched: share/tapa/machines beside the
+/// library, then beside the program, in the build tree and once installed. Only existing ones.
 [[nodiscard]] std::vector<std::string> machine_folders();
 
 /// A machine file found in one of machine_folders().

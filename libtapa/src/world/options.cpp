@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
 #include "topology/sysfs.hpp"
 
@@ -84,12 +86,29 @@ std::optional<double> parse_nic_rate(std::string_view text) {
 }
 
 std::optional<Choice> parse_plan(std::string_view text) {
-  if (text.empty() || text == "auto") return std::nullopt;
+  if (text.empty() || text == "auto" || text == "model") return std::nullopt;
   try {
     return parse_choice(text);
   } catch (const std::invalid_argument& e) {
-    throw Unacceptable{"auto or an algorithm (" + std::string(e.what()) + ")"};
+    throw Unacceptable{"auto, model or an algorithm (" + std::string(e.what()) + ")"};
   }
+}
+
+void parse_check(Settings& settings, std::string_view text) {
+  constexpr std::string_view plan = ",plan";
+  const bool strict = text.ends_with(plan);
+  if (strict) text.remove_suffix(plan.size());
+  const std::string_view word = text == "0" ? "off" : text == "1" ? "counts" : text;
+  settings.check = parse_word<Check>({word, "off|mpi|args|counts|data"});
+  settings.strict_plan = strict;
+}
+
+/// The second number is the drop-in's, which reads it before there is a library.
+void parse_timeout(Settings& settings, std::string_view text) {
+  constexpr std::string_view expected = "a number of seconds, 0 or more";
+  const std::size_t comma = text.find(',');
+  settings.timeout = parse_number(text.substr(0, comma), expected);
+  if (comma != std::string_view::npos) parse_number(text.substr(comma + 1), expected);
 }
 
 struct Row {
@@ -99,49 +118,45 @@ struct Row {
 
 // The table of options. A new option is one row here and one field in Settings.
 constexpr Row rows[] = {
-    {{"enable", "TAPA_ENABLE", "0|1", "1", "0 hands every call to MPI"},
-     [](Settings& s, const Value& v) { s.enable = parse_bool(v.text); }},
+    {{"enable", "TAPA_ENABLE", "0|1|alloc-mem", "1",
+      "0 hands every call to MPI; alloc-mem: the drop-in's MPI_Alloc_mem gives memory that the node's ranks "
+      "can map, which a forked child shares"},
+     [](Settings& s, const Value& v) { s.enable = v.text == "alloc-mem" || parse_bool(v.text); }},
     {{"topology", "TAPA_TOPOLOGY", "2x2x3 (groups, slow to fast), a machine's name or a file", "",
       "replaces detection: in the environment it describes the whole job, set on a communicator its ranks"},
      [](Settings& s, const Value& v) { s.topology = v.text; }},
-    {{"machines", "TAPA_MACHINES", "folder", "", "where described machines are looked up by name"},
-     [](Settings& s, const Value& v) { s.machines = v.text; }},
-    {{"tuning", "TAPA_TUNING", "file", "", "tuning file written by tapa-tune"},
+    {{"tuning", "TAPA_TUNING", "file", "",
+      "what tapa-tune has measured, options that no variable has, or both"},
      [](Settings& s, const Value& v) { s.tuning = v.text; }},
-    {{"plan", "TAPA_PLAN", "auto or an algorithm, e.g. linear, bruck:radix=4, tapa:split=node", "auto",
-      "forces one plan for all calls"},
-     [](Settings& s, const Value& v) { s.plan = parse_plan(v.text); }},
+    {{"plan", "TAPA_PLAN", "auto, model or an algorithm, e.g. linear, bruck:radix=4, tapa:split=node", "auto",
+      "auto: the first blocking calls of each size that no tuning file covers probe the most promising plans "
+      "and MPI's own, then the fastest is kept; model: what is predicted to be the fastest, without probing; "
+      "an algorithm: one plan for all calls"},
+     [](Settings& s, const Value& v) {
+       s.plan = parse_plan(v.text);
+       s.adapt = v.text != "model";
+     }},
     {{"nic-rate", "TAPA_NIC_RATE", "rate such as 100mbit, or nic0=100mbit,nic1=1gbit", "",
       "rate of one NIC, when detection cannot know it"},
      [](Settings& s, const Value& v) { s.nic_rate = parse_nic_rate(v.text); }},
-    {{"nics", "TAPA_NICS", "names of interfaces, separated by commas", "",
-      "which NICs carry the data between nodes, when detection takes the wrong ones"},
-     [](Settings& s, const Value& v) { s.nics = v.text; }},
-    {{"rails", "TAPA_RAILS", "auto|on|off", "auto",
-      "drop-in: whether each rank keeps to one NIC of Open MPI's list; auto: when they are in one network"},
-     [](Settings&, const Value& v) { parse_word<int>(v); }},
-    {{"alloc-mem", "TAPA_ALLOC_MEM", "off|on", "off",
-      "drop-in: whether MPI_Alloc_mem gives memory that the node's ranks can map; a forked child shares it"},
-     [](Settings&, const Value& v) { parse_bool(v.text); }},
-    {{"agree-timeout", "TAPA_AGREE_TIMEOUT", "seconds, 0 = for ever", "30",
-      "drop-in: how long MPI_Init waits for ranks that may not have it, before it ends the job"},
-     [](Settings&, const Value& v) { parse_number(v.text, "a number of seconds"); }},
+    {{"nics", "TAPA_NICS", "names of interfaces, separated by commas; first may be each or all", "",
+      "which NICs carry the data between nodes, when detection takes the wrong ones; drop-in: each rank "
+      "keeps "
+      "to one NIC of Open MPI's list (each), takes all of them (all), or keeps to one when they are in one "
+      "network (without such a word)"},
+     [](Settings&, const Value&) {}},  // read where they are detected
     {{"progress", "TAPA_PROGRESS", "auto|hook|thread|none", "auto",
       "what advances nonblocking calls: MPI's own progress, a thread, or nothing (they are left to MPI)"},
      [](Settings&, const Value& v) { parse_word<int>(v); }},
-    {{"check", "TAPA_CHECK", "off|mpi|args|counts|data", "mpi",
+    {{"check", "TAPA_CHECK", "off|mpi|args|counts|data, or one of them and ,plan", "mpi",
       "mpi: what MPI refuses; args: all that is wrong with local arguments; counts (or 1): both ends of "
-      "every block agree; data: and its checksum is right"},
-     [](Settings& s, const Value& v) {
-       const std::string_view word = v.text == "0" ? "off" : v.text == "1" ? "counts" : v.text;
-       s.check = parse_word<Check>({word, v.allowed});
-     }},
-    {{"timeout", "TAPA_TIMEOUT", "seconds, 0 = never", "0",
-      "a call that lasts longer prints who waits for whom, again each time its age doubles"},
-     [](Settings& s, const Value& v) { s.timeout = parse_number(v.text, "a number of seconds, 0 or more"); }},
-    {{"fallback", "TAPA_FALLBACK", "error|print|silent", "print",
-      "what happens when the plan asked for cannot be carried out: an error, MPI with a warning, or MPI"},
-     [](Settings& s, const Value& v) { s.fallback = parse_word<Fallback>(v); }},
+      "every block agree; data: and its checksum is right; plan: a plan asked for that cannot be carried out "
+      "is an error, not a warning and MPI"},
+     [](Settings& s, const Value& v) { parse_check(s, v.text); }},
+    {{"timeout", "TAPA_TIMEOUT", "seconds, 0 = never; after a comma those of MPI_Init, 0 = for ever", "0,30",
+      "a call that lasts longer prints who waits for whom, again each time its age doubles; drop-in: so long "
+      "MPI_Init waits for ranks that may not have it, before it ends the job"},
+     [](Settings& s, const Value& v) { parse_timeout(s, v.text); }},
     {{"explain", "TAPA_EXPLAIN", "0|1", "0",
       "rank 0 of each communicator prints one line per new plan: what, why, predicted, measured"},
      [](Settings& s, const Value& v) { s.explain = parse_bool(v.text); }},
@@ -151,13 +166,6 @@ constexpr Row rows[] = {
       "counts calls, bytes and time, for the report at finalize; 1: MPI's own all-to-all runs beside some "
       "calls, for comparison; passive: it does not"},
      [](Settings& s, const Value& v) { s.report = parse_reporting(v.text); }},
-    {{"adapt", "TAPA_ADAPT", "off|on", "on",
-      "on: the first blocking calls of each size probe the most promising plans and MPI's own, then the "
-      "fastest is kept; sizes that a tuning file covers are not probed"},
-     [](Settings& s, const Value& v) {
-       const std::string_view word = v.text == "0" ? "off" : v.text == "1" ? "on" : v.text;
-       s.adapt = parse_word<int>({word, v.allowed}) != 0;
-     }},
     {{"cache", "TAPA_CACHE", "0 or the path of a file, with a / in it", "0",
       "the file that keeps what blocking calls have found for the next run of the same shape on the same "
       "machine with the same libraries; 0: none"},
@@ -165,45 +173,74 @@ constexpr Row rows[] = {
        const bool none = v.text == "0" || v.text == "off" || v.text == "no" || v.text == "false";
        if (!none && v.text.find('/') == std::string_view::npos) throw Unacceptable{std::string(v.allowed)};
      }},
-    {{"gpu", "TAPA_GPU", "auto|mpi|stage|host", "auto",
+    {{"gpu", "TAPA_GPU", "auto|mpi|stage|host|else-mpi|else-stage", "auto",
       "buffers in GPU memory, where some rank's process uses a GPU: auto takes the device engine, else an "
-      "MPI "
-      "that knows such memory, else copies to the host and back; mpi hands MPI all calls; stage always "
-      "copies; host promises that no buffer is there"},
+      "MPI that says that it knows such memory, else copies to the host and back; else-mpi, else-stage: the "
+      "engine, else the one or the other whatever MPI says; mpi hands MPI all calls; stage always copies; "
+      "host promises that no buffer is there"},
      [](Settings& s, const Value& v) { s.gpu = parse_word<GpuBuffers>(v); }},
-    {{"gpu-mpi", "TAPA_GPU_MPI", "auto|yes|no", "auto",
-      "whether MPI takes buffers in GPU memory; auto asks it"},
-     [](Settings& s, const Value& v) { s.gpu_mpi = parse_word<GpuMpi>(v); }},
     {{"gpu-wire", "TAPA_GPU_WIRE", "auto|nccl|mpi|staging|sockets|host", "auto",
       "what joins the nodes of ranks whose buffers in GPU memory take the device engine, or GPUs of one host "
       "that do not reach each other; auto takes the first that works, but nothing other than nccl where MPI "
       "takes such buffers itself"},
      [](Settings& s, const Value& v) { s.gpu_wire = parse_word<GpuWire>(v); }},
-    {{"shm-limit", "TAPA_SHM_LIMIT", "bytes, 0 = never", "32768",
+    {{"shm-limit", "", "bytes, 0 = never", "32768",
       "longest message between ranks of one node that goes through the library's own shared memory; 32 times "
       "as long in plans that pass blocks on"},
      [](Settings& s, const Value& v) { s.shm_limit = parse_bytes(v.text); }},
-    {{"attach-from", "TAPA_ATTACH_FROM", "bytes, 0 = never", "16384",
+    {{"attach-from", "", "bytes, 0 = never", "16384",
       "shortest block that a rank of the same node copies straight from its sender's memory (cross-memory "
       "attach), where the kernel allows that; by default twice as long where ranks outnumber cores, and half "
       "as long for more than 32 ranks with a core each; "
       "read when a communicator is set up"},
      [](Settings& s, const Value& v) { s.attach_from = parse_bytes(v.text); }},
-    {{"piece", "TAPA_PIECE", "bytes, 0 = by the network", "0",
+    {{"piece", "", "bytes, 0 = by the network", "0",
       "longer messages between nodes travel in pieces of this size; by default 32768 over TCP, whole "
       "elsewhere"},
      [](Settings& s, const Value& v) { s.piece = parse_bytes(v.text); }},
-    {{"keep", "TAPA_KEEP", "bytes", "33554432",
+    {{"keep", "", "bytes", "33554432",
       "most memory that a communicator keeps between calls for plans and their scratch, and a process for "
       "packed blocks of each call under way, and for those of calls that MPI carries out; what needs more is "
       "freed after the call"},
      [](Settings& s, const Value& v) { s.keep = parse_bytes(v.text); }},
-    {{"wait", "TAPA_WAIT", "auto|spin|yield|sleep", "auto",
+    {{"wait", "", "auto|spin|yield|sleep", "auto",
       "how a blocked rank waits; auto: spin, or yield when a node has more ranks than cores"},
      [](Settings& s, const Value& v) { s.wait = parse_word<Wait>(v); }},
 };
 
 constexpr std::size_t kRows = std::size(rows);
+
+/// Options of earlier versions, and what to write instead.
+constexpr std::pair<std::string_view, std::string_view> gone[] = {
+    {"machines", "TAPA_TOPOLOGY=FOLDER/NAME.json"},
+    {"rails", "TAPA_NICS=each for on, TAPA_NICS=all for off"},
+    {"alloc-mem", "TAPA_ENABLE=alloc-mem"},
+    {"agree-timeout", "TAPA_TIMEOUT=0,SECONDS"},
+    {"fallback", "TAPA_CHECK=mpi,plan for error"},
+    {"adapt", "TAPA_PLAN=model for off"},
+    {"gpu-mpi", "TAPA_GPU=else-mpi for yes, TAPA_GPU=else-stage for no"},
+};
+
+std::string variable_of(std::string_view name) {
+  std::string variable = "TAPA_";
+  for (const char c : name)
+    variable += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return variable;
+}
+
+/// What to write instead of an option that is one no more, by its name or variable; "" for others.
+std::string instead_of(std::string_view word) {
+  const auto says = [&](std::string_view name) { return word == name || word == variable_of(name); };
+  for (const auto& [name, instead] : gone) {
+    if (says(name)) return std::string(word) + " is no option any more, write " + std::string(instead);
+  }
+  for (const Row& row : rows) {
+    if (!row.info.variable.empty() || !says(row.info.name)) continue;
+    return std::string(word) + " is an option of the tuning file: TAPA_TUNING=FILE.json, in it " +
+           R"({"format": "tapa-tuning/1", "options": {")" + std::string(row.info.name) + "\": VALUE}}";
+  }
+  return {};
+}
 
 constexpr auto infos = [] {
   std::array<OptionInfo, kRows> table{};
@@ -250,8 +287,10 @@ std::size_t find(std::string_view text, std::string_view OptionInfo::*column) {
 std::size_t row_of(std::string_view name) {
   const std::size_t row = find(name, &OptionInfo::name);
   if (row == kRows) {
-    throw std::invalid_argument("unknown option \"" + std::string(name) + "\"" +
-                                suggestion(name, &OptionInfo::name));
+    const std::string instead = instead_of(name);
+    throw std::invalid_argument(!instead.empty() ? instead
+                                                 : "unknown option \"" + std::string(name) + "\"" +
+                                                       suggestion(name, &OptionInfo::name));
   }
   return row;
 }
@@ -272,7 +311,7 @@ std::span<const OptionInfo> option_table() {
 }
 
 std::string_view to_string(Origin origin) {
-  constexpr std::array<std::string_view, 3> names{"default", "environment", "TAPA_Comm_set"};
+  constexpr std::array<std::string_view, 4> names{"default", "environment", "tuning file", "TAPA_Comm_set"};
   return names.at(static_cast<std::size_t>(origin));
 }
 
@@ -284,6 +323,9 @@ Options::Options() : origins_(kRows, Origin::standard) {
 }
 
 Options Options::from_environment(const char* const* environment, std::vector<std::string>& warnings) {
+  // Of the scripts in tools/; of a process, not of a job.
+  constexpr std::string_view of_others[] = {"TAPA_BUILD", "TAPA_DEVICE_NODE", "TAPA_SOCKET_IFNAME",
+                                            "TAPA_GPU_PEERS"};
   Options options;
   for (; *environment != nullptr; ++environment) {
     const std::string_view entry(*environment);
@@ -292,10 +334,12 @@ Options Options::from_environment(const char* const* environment, std::vector<st
     const std::string_view name = entry.substr(0, equals);
     const std::string_view value = entry.substr(equals + 1);
     const std::size_t row = find(name, &OptionInfo::variable);
-    if (name == "TAPA_BUILD") continue;                                        // of the scripts in tools/
-    if (name == "TAPA_DEVICE_NODE" || name == "TAPA_SOCKET_IFNAME") continue;  // of a process, not of a job
+    if (std::ranges::find(of_others, name) != std::end(of_others)) continue;
     if (row == kRows) {
-      warnings.push_back("unknown variable " + std::string(name) + suggestion(name, &OptionInfo::variable));
+      const std::string instead = instead_of(name);
+      warnings.push_back(!instead.empty() ? instead
+                                          : "unknown variable " + std::string(name) +
+                                                suggestion(name, &OptionInfo::variable));
       continue;
     }
     if (value.empty()) continue;  // an empty variable is as good as none
@@ -313,6 +357,19 @@ void Options::set(std::string_view name, std::string_view value, Origin origin) 
   origins_[row] = origin;
 }
 
+void Options::take_file(const std::vector<std::pair<std::string, std::string>>& values,
+                        const std::string& path) {
+  const std::string where = "tuning file " + path + ": $.options: ";
+  for (const auto& [name, value] : values) {
+    const std::size_t row = find(name, &OptionInfo::name);
+    if (row == kRows || !infos[row].variable.empty())
+      throw std::invalid_argument(where + "\"" + name + "\" is no option of this file");
+    apply(settings_, row, value, where + name);
+    texts_[row] = value;
+    origins_[row] = Origin::file;
+  }
+}
+
 const std::string& Options::text(std::string_view name) const {
   return texts_[row_of(name)];
 }
@@ -324,7 +381,7 @@ Origin Options::origin(std::string_view name) const {
 std::string Options::serialize() const {
   std::string bytes;
   for (std::size_t row = 0; row < kRows; ++row) {
-    if (origins_[row] == Origin::standard) continue;
+    if (origins_[row] != Origin::environment) continue;
     bytes.append(infos[row].variable).append("=").append(texts_[row]).push_back('\0');
   }
   return bytes;

@@ -1,6 +1,6 @@
 /// @file
-/// The options of the library: one table that environment variables, TAPA_Comm_set/get, tapa-info --options
-/// and the warning about unknown TAPA_* names all come from. Pure: no MPI.
+/// The options of the library: one table that environment variables, the tuning file, TAPA_Comm_set/get,
+/// tapa-info --options and the warning about unknown TAPA_* names all come from. Pure: no MPI.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "plan/choice.hpp"
@@ -17,10 +18,8 @@ namespace tapa {
 
 // In the order of the words that the options allow.
 enum class Check : std::uint8_t { off, mpi, args, counts, data };
-enum class GpuBuffers : std::uint8_t { automatic, mpi, stage, host };
-enum class GpuMpi : std::uint8_t { automatic, yes, no };
+enum class GpuBuffers : std::uint8_t { automatic, mpi, stage, host, else_mpi, else_stage };
 enum class GpuWire : std::uint8_t { automatic, nccl, mpi, staging, sockets, host };
-enum class Fallback : std::uint8_t { error, print, silent };
 enum class Wait : std::uint8_t { automatic, spin, yield, sleep };
 /// passive: calls are counted as they are without a report; on: they are also compared with MPI's.
 enum class Reporting : std::uint8_t { off, on, passive };
@@ -29,32 +28,34 @@ enum class Reporting : std::uint8_t { off, on, passive };
 struct Settings {
   bool enable = true;
   std::string topology;
-  std::string machines;
   std::string tuning;
   std::optional<Choice> plan;
   std::optional<double> nic_rate;  ///< bytes per second
-  std::string nics;
-  std::size_t piece = 0;  ///< bytes, 0 = by the network
+  std::size_t piece = 0;           ///< bytes, 0 = by the network
   std::size_t shm_limit = 0;
   std::size_t attach_from = 0;
   Check check = Check::mpi;
-  double timeout = 0;  ///< seconds, 0 = no watchdog
-  Fallback fallback = Fallback::print;
+  bool strict_plan = false;  ///< one that cannot be carried out is an error
+  double timeout = 0;        ///< seconds, 0 = no watchdog
   bool explain = false;
   LogLevel log = LogLevel::warn;
   Reporting report = Reporting::off;
   bool adapt = true;
   GpuBuffers gpu = GpuBuffers::automatic;
-  GpuMpi gpu_mpi = GpuMpi::automatic;
   GpuWire gpu_wire = GpuWire::automatic;
   Wait wait = Wait::automatic;
   std::size_t keep = 0;  ///< bytes
+
+  /// Whether MPI takes buffers in GPU memory, by these options and by what it `says`.
+  [[nodiscard]] bool mpi_takes_gpu_memory(bool says) const {
+    return gpu == GpuBuffers::else_mpi || (gpu != GpuBuffers::else_stage && says);
+  }
 };
 
 /// One row of the table.
 struct OptionInfo {
   std::string_view name;      ///< key of TAPA_Comm_set
-  std::string_view variable;  ///< environment variable
+  std::string_view variable;  ///< environment variable; "": an option of the tuning file
   std::string_view allowed;   ///< what a value may be, in words
   std::string_view standard;  ///< default value
   std::string_view help;      ///< one sentence
@@ -63,7 +64,7 @@ struct OptionInfo {
 [[nodiscard]] std::span<const OptionInfo> option_table();
 
 /// Where a value comes from.
-enum class Origin : std::uint8_t { standard, environment, call };
+enum class Origin : std::uint8_t { standard, environment, file, call };
 [[nodiscard]] std::string_view to_string(Origin origin);
 
 /// Values of all options with their origins.
@@ -78,6 +79,9 @@ class Options {
 
   /// Sets one option by its name. Throws std::invalid_argument as above, also for an unknown name.
   void set(std::string_view name, std::string_view value, Origin origin);
+
+  /// Takes those of the tuning file at `path`. Throws std::invalid_argument.
+  void take_file(const std::vector<std::pair<std::string, std::string>>& values, const std::string& path);
 
   /// Text of a value and its origin. Throw std::invalid_argument for an unknown name.
   [[nodiscard]] const std::string& text(std::string_view name) const;

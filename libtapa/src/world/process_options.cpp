@@ -28,6 +28,15 @@ std::string read_tuning_file(const std::string& path) {
                          "option \"tuning\" is \"" + path + "\"", "a tuning file");
 }
 
+/// Takes the options of a tuning file's text, which is empty after it if it has nothing else.
+void take_options(std::string& text, Options& options) {
+  if (text.empty()) return;
+  const std::string& path = options.settings().tuning;
+  const Tuning tuning = parse_tuning(text, path);
+  options.take_file(tuning.options, path);
+  if (tuning.ranks == 0) text.clear();
+}
+
 /// The topology that option "topology" asks for. The option describes the whole job, so that a program's
 /// sub-communicators get their part of it; where processes of other jobs are among them it describes these
 /// ranks.
@@ -42,6 +51,12 @@ Topology topology_asked_for(const std::string& asked, MPI_Comm comm) {
 }
 
 }  // namespace
+
+Options with_tuning_file(Options options) {
+  std::string text = read_tuning_file(options.settings().tuning);
+  take_options(text, options);
+  return options;
+}
 
 Options environment_options() {
   std::vector<std::string> warnings;
@@ -100,7 +115,13 @@ std::string pack_options(MPI_Comm comm) {
 SharedOptions unpack_options(const std::string& packed) {
   auto parts = nlohmann::json::from_cbor(packed).get<std::vector<std::string>>();
   if (parts.size() == 1) throw SetupError(MPI_ERR_ARG, parts[0]);
-  return {std::make_shared<const Options>(Options::deserialize(parts.at(0))), std::move(parts.at(1)),
+  Options options = Options::deserialize(parts.at(0));
+  try {
+    take_options(parts.at(1), options);
+  } catch (const std::invalid_argument& e) {
+    throw SetupError(MPI_ERR_ARG, e.what());
+  }
+  return {std::make_shared<const Options>(std::move(options)), std::move(parts.at(1)),
           std::move(parts.at(2))};
 }
 

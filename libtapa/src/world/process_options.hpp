@@ -15,6 +15,9 @@ namespace tapa {
 /// Unknown names are warned about once. Throws CallError for wrong values.
 [[nodiscard]] Options environment_options();
 
+/// And those of the tuning file that they name. Throws std::invalid_argument.
+[[nodiscard]] Options with_tuning_file(Options options);
+
 /// As they were when they were first asked for; the defaults where some are wrong, which others tell. Before
 /// the ranks agree on options there are only these.
 [[nodiscard]] const Options& own_options();
@@ -28,7 +31,7 @@ namespace tapa {
 /// travels with what the ranks tell each other anyway.
 struct SharedOptions {
   std::shared_ptr<const Options> options;
-  std::string tuning;    ///< text of the tuning file, or empty
+  std::string tuning;    ///< text of the tuning file, or empty where nothing was measured
   std::string topology;  ///< what option "topology" asks for, as a topology file, or empty
 };
 

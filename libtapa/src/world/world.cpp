@@ -12,6 +12,7 @@
 
 #include "run/log.hpp"
 #include "run/private_comm.hpp"
+#include "run/scratch.hpp"
 #include "run/world.hpp"
 #include "topology/detect.hpp"
 #include "topology/detect_mpi.hpp"
@@ -160,6 +161,7 @@ void World::agree(bool shares, MPI_Comm of) {
   else
     shared_ = unpack_options(share_text(of, rank_ == 0 ? pack_options(of) : std::string()));
   if (options()->settings().shm_limit == 0) arena_.reset();
+  Scratch::keep_at_most(options()->settings().keep);
   has_progress_ = std::ranges::all_of(hellos_, [](const Hello& h) { return h.has_progress != 0; });
   // Also where the options speak of buffers in GPU memory.
   const GpuBuffers gpu = options()->settings().gpu;
@@ -209,7 +211,7 @@ void World::count_cores() {
 /// What plans between nodes go by, and what a program that asked for the library may ask of its levels.
 void World::describe_places() {
   const Settings& s = options()->settings();
-  const bool wanted = nodes_ > 1 || !is_guest() || s.plan || !s.tuning.empty();
+  const bool wanted = nodes_ > 1 || !is_guest() || s.plan || !tuning().empty();
   if (size_ == 1 || !wanted || !s.topology.empty()) return;
   try {
     records_ = gather_records(comm_, own_record());
