@@ -177,14 +177,15 @@ int run_init(const Arguments& arguments, MPI_Request* request) {
   return run_or_forward(arguments, ours, [&] { return init_by_mpi(arguments, route, request); });
 }
 
-int run_neighbours(Arguments arguments, bool nonblocking, MPI_Request* request) {
+int run_neighbours(Arguments arguments, Mode mode, MPI_Request* request) {
   arguments.neighbours = true;
   const int code = guarded(arguments.comm, arguments.function, [&] {
-    arguments.edges = edges_at(arguments.comm, nonblocking);
+    arguments.edges = edges_at(arguments.comm, mode != Mode::blocking);
     return MPI_SUCCESS;
   });
   if (code != MPI_SUCCESS) return code;
-  return nonblocking ? run_nonblocking(arguments, request) : run_blocking(arguments);
+  if (mode == Mode::blocking) return run_blocking(arguments);
+  return mode == Mode::nonblocking ? run_nonblocking(arguments, request) : run_init(arguments, request);
 }
 
 }  // namespace tapa

@@ -263,6 +263,10 @@ Route decide_persistent(const Arguments& arguments) {
   CommState& state = *route.state;
   if (!state.membership().world->has_progress()) return left_to_mpi(reasons::no_progress, &state);
   if (state.rules().leaves_persistent()) return left_to_mpi(reasons::device, &state);
+  if (arguments.neighbours) {
+    const char* const reason = reason_for_mpi_of_neighbours(state);
+    return reason != nullptr ? left_to_mpi(reason, &state) : route;
+  }
   const std::optional<std::size_t> bytes = uniform_bytes(arguments);
   if (!is_guest() || mpi_cannot(arguments)) return route;
   const auto parts = state.parts();

@@ -29,7 +29,7 @@ void require_comm(MPI_Comm comm);
 
 /// What this rank sends to so many peers, in all.
 [[nodiscard]] std::size_t bytes_sent(const Arguments& arguments, int peers);
-/// The edges of a communicator's topology for blocking or nonblocking calls; null: it has none, or calls on
+/// The edges of a communicator's topology for blocking calls, or for others; null: it has none, or calls on
 /// it are MPI's. Local. Throws CallError.
 [[nodiscard]] const Edges* edges_at(MPI_Comm comm, bool nonblocking);
 
