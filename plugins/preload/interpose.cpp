@@ -115,50 +115,50 @@ class Function<int(Parameters...)> {
 #define TAPA_TYPED_ARGUMENTS \
   sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm
 
+// Each of a group under the name CALL of its first.
 // clang-format off
-#define TAPA_TAKE_OVER_CALLS(SUFFIX, COUNT, OFFSET)                                                                  \
-  TAPA_TAKE_OVER(MPI, Alltoall##SUFFIX, (TAPA_UNIFORM(COUNT)), (TAPA_UNIFORM_ARGUMENTS))                             \
-  TAPA_TAKE_OVER(MPI, Alltoallv##SUFFIX, (TAPA_VECTOR(COUNT, OFFSET)), (TAPA_VECTOR_ARGUMENTS))                      \
-  TAPA_TAKE_OVER(MPI, Alltoallw##SUFFIX, (TAPA_TYPED(COUNT, OFFSET)), (TAPA_TYPED_ARGUMENTS))                        \
-  TAPA_TAKE_OVER(MPI, Ialltoall##SUFFIX, (TAPA_UNIFORM(COUNT), MPI_Request* request),                                \
-                 (TAPA_UNIFORM_ARGUMENTS, request))                                                                  \
-  TAPA_TAKE_OVER(MPI, Ialltoallv##SUFFIX, (TAPA_VECTOR(COUNT, OFFSET), MPI_Request* request),                        \
+#define TAPA_TAKE_OVER_CALLS(CALL, SUFFIX, COUNT, OFFSET, ADDRESS)                                                   \
+  TAPA_TAKE_OVER(MPI, CALL##SUFFIX, (TAPA_UNIFORM(COUNT)), (TAPA_UNIFORM_ARGUMENTS))                                 \
+  TAPA_TAKE_OVER(MPI, CALL##v##SUFFIX, (TAPA_VECTOR(COUNT, OFFSET)), (TAPA_VECTOR_ARGUMENTS))                        \
+  TAPA_TAKE_OVER(MPI, CALL##w##SUFFIX, (TAPA_TYPED(COUNT, ADDRESS)), (TAPA_TYPED_ARGUMENTS))
+#define TAPA_TAKE_OVER_STARTS(CALL, SUFFIX, COUNT, OFFSET, ADDRESS)                                                  \
+  TAPA_TAKE_OVER(MPI, CALL##SUFFIX, (TAPA_UNIFORM(COUNT), MPI_Request* request), (TAPA_UNIFORM_ARGUMENTS, request))  \
+  TAPA_TAKE_OVER(MPI, CALL##v##SUFFIX, (TAPA_VECTOR(COUNT, OFFSET), MPI_Request* request),                           \
                  (TAPA_VECTOR_ARGUMENTS, request))                                                                   \
-  TAPA_TAKE_OVER(MPI, Ialltoallw##SUFFIX, (TAPA_TYPED(COUNT, OFFSET), MPI_Request* request),                         \
+  TAPA_TAKE_OVER(MPI, CALL##w##SUFFIX, (TAPA_TYPED(COUNT, ADDRESS), MPI_Request* request),                           \
                  (TAPA_TYPED_ARGUMENTS, request))
-#define TAPA_TAKE_OVER_PERSISTENT(PREFIX, SUFFIX, COUNT, OFFSET)                                                     \
-  TAPA_TAKE_OVER(PREFIX, Alltoall_init##SUFFIX, (TAPA_UNIFORM(COUNT), MPI_Info info, MPI_Request* request),          \
+#define TAPA_TAKE_OVER_PERSISTENT(PREFIX, CALL, SUFFIX, COUNT, OFFSET, ADDRESS)                                      \
+  TAPA_TAKE_OVER(PREFIX, CALL##_init##SUFFIX, (TAPA_UNIFORM(COUNT), MPI_Info info, MPI_Request* request),            \
                  (TAPA_UNIFORM_ARGUMENTS, info, request))                                                            \
-  TAPA_TAKE_OVER(PREFIX, Alltoallv_init##SUFFIX, (TAPA_VECTOR(COUNT, OFFSET), MPI_Info info, MPI_Request* request),  \
+  TAPA_TAKE_OVER(PREFIX, CALL##v_init##SUFFIX, (TAPA_VECTOR(COUNT, OFFSET), MPI_Info info, MPI_Request* request),    \
                  (TAPA_VECTOR_ARGUMENTS, info, request))                                                             \
-  TAPA_TAKE_OVER(PREFIX, Alltoallw_init##SUFFIX, (TAPA_TYPED(COUNT, OFFSET), MPI_Info info, MPI_Request* request),   \
+  TAPA_TAKE_OVER(PREFIX, CALL##w_init##SUFFIX, (TAPA_TYPED(COUNT, ADDRESS), MPI_Info info, MPI_Request* request),    \
                  (TAPA_TYPED_ARGUMENTS, info, request))
 // clang-format on
 
 extern "C" {
 
-TAPA_TAKE_OVER(MPI, Neighbor_alltoall, (TAPA_UNIFORM(int)), (TAPA_UNIFORM_ARGUMENTS))
-TAPA_TAKE_OVER(MPI, Neighbor_alltoallv, (TAPA_VECTOR(int, int)), (TAPA_VECTOR_ARGUMENTS))
-TAPA_TAKE_OVER(MPI, Neighbor_alltoallw, (TAPA_TYPED(int, MPI_Aint)), (TAPA_TYPED_ARGUMENTS))
-TAPA_TAKE_OVER(MPI, Ineighbor_alltoall, (TAPA_UNIFORM(int), MPI_Request* request),
-               (TAPA_UNIFORM_ARGUMENTS, request))
-TAPA_TAKE_OVER(MPI, Ineighbor_alltoallv, (TAPA_VECTOR(int, int), MPI_Request* request),
-               (TAPA_VECTOR_ARGUMENTS, request))
-TAPA_TAKE_OVER(MPI, Ineighbor_alltoallw, (TAPA_TYPED(int, MPI_Aint), MPI_Request* request),
-               (TAPA_TYPED_ARGUMENTS, request))
-
-TAPA_TAKE_OVER_CALLS(, int, int)
+TAPA_TAKE_OVER_CALLS(Alltoall, , int, int, int)
+TAPA_TAKE_OVER_STARTS(Ialltoall, , int, int, int)
+TAPA_TAKE_OVER_CALLS(Neighbor_alltoall, , int, int, MPI_Aint)
+TAPA_TAKE_OVER_STARTS(Ineighbor_alltoall, , int, int, MPI_Aint)
 #ifdef TAPA_HAVE_MPI_LARGE_COUNT
-TAPA_TAKE_OVER_CALLS(_c, MPI_Count, MPI_Aint)
+TAPA_TAKE_OVER_CALLS(Alltoall, _c, MPI_Count, MPI_Aint, MPI_Aint)
+TAPA_TAKE_OVER_STARTS(Ialltoall, _c, MPI_Count, MPI_Aint, MPI_Aint)
+TAPA_TAKE_OVER_CALLS(Neighbor_alltoall, _c, MPI_Count, MPI_Aint, MPI_Aint)
+TAPA_TAKE_OVER_STARTS(Ineighbor_alltoall, _c, MPI_Count, MPI_Aint, MPI_Aint)
 #endif
 #ifdef TAPA_HAVE_MPIX_PERSISTENT
-TAPA_TAKE_OVER_PERSISTENT(MPIX, , int, int)
+TAPA_TAKE_OVER_PERSISTENT(MPIX, Alltoall, , int, int, int)
+TAPA_TAKE_OVER_PERSISTENT(MPIX, Neighbor_alltoall, , int, int, MPI_Aint)
 #endif
 #ifdef TAPA_HAVE_MPI_PERSISTENT
-TAPA_TAKE_OVER_PERSISTENT(MPI, , int, int)
+TAPA_TAKE_OVER_PERSISTENT(MPI, Alltoall, , int, int, int)
+TAPA_TAKE_OVER_PERSISTENT(MPI, Neighbor_alltoall, , int, int, MPI_Aint)
 #endif
 #if defined(TAPA_HAVE_MPI_PERSISTENT) && defined(TAPA_HAVE_MPI_LARGE_COUNT)
-TAPA_TAKE_OVER_PERSISTENT(MPI, _c, MPI_Count, MPI_Aint)
+TAPA_TAKE_OVER_PERSISTENT(MPI, Alltoall, _c, MPI_Count, MPI_Aint, MPI_Aint)
+TAPA_TAKE_OVER_PERSISTENT(MPI, Neighbor_alltoall, _c, MPI_Count, MPI_Aint, MPI_Aint)
 #endif
 
 }  // extern "C"

@@ -125,14 +125,15 @@ constexpr FunctionNames make_function_names() {
   FunctionNames names;
   auto name = names.begin();
   for (const std::string_view prefix : {"MPI_", "MPIX_"}) {
-    for (const std::string_view call : {"Alltoall", "Alltoallv", "Alltoallw", "Ialltoall", "Ialltoallv",
-                                        "Ialltoallw", "Alltoall_init", "Alltoallv_init", "Alltoallw_init"}) {
-      for (const std::string_view suffix : {"", "_c"}) (name++)->add(prefix, call, suffix);
+    for (const std::string_view call : {"Alltoall", "Ialltoall", "Neighbor_alltoall", "Ineighbor_alltoall"}) {
+      for (const std::string_view form : {"", "v", "w"}) {
+        for (const std::string_view suffix : {"", "_c"}) {
+          (name++)->add(prefix, call, form, suffix);
+          if (call[0] != 'I') (name++)->add(prefix, call, form, "_init", suffix);
+        }
+      }
     }
   }
-  for (const std::string_view call : {"Neighbor_alltoall", "Neighbor_alltoallv", "Neighbor_alltoallw",
-                                      "Ineighbor_alltoall", "Ineighbor_alltoallv", "Ineighbor_alltoallw"})
-    (name++)->add("MPI_", call);
   return names;
 }
 

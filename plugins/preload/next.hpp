@@ -31,8 +31,8 @@ namespace tapa::preload {
 [[nodiscard]] bool passes(const char* name, const void* address);
 
 /// The MPI_ names of all-to-alls, and which of them pass: calls of these go to a tool on this rank.
-constexpr std::size_t kFunctions = 42;
-using FunctionNames = std::array<Text<23>, kFunctions>;
+constexpr std::size_t kFunctions = 72;
+using FunctionNames = std::array<Text<31>, kFunctions>;
 [[nodiscard]] const FunctionNames& function_names();
 [[nodiscard]] std::array<bool, kFunctions> passing_functions();
 

@@ -1,19 +1,25 @@
 /* All-to-alls along the edges of random graphs and small grids, compared with answers that are known without
- * them: blocks are made of who sends which. Prints for each kind of topology how many bytes were wrong; in
- * mode "wrong" what becomes of wrong arguments. */
+ * them: blocks are made of who sends which; blocking, nonblocking and persistent ones. Prints for each kind
+ * of topology how many bytes were wrong; in mode "wrong" what becomes of wrong arguments. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "persistent.h"
 #ifdef USE_TAPA
 #include <tapa/tapa.h>
-#define MPI_Alltoall TAPA_Alltoall
-#define MPI_Neighbor_alltoall TAPA_Neighbor_alltoall
-#define MPI_Neighbor_alltoallv TAPA_Neighbor_alltoallv
-#define MPI_Neighbor_alltoallw TAPA_Neighbor_alltoallw
-#define MPI_Ineighbor_alltoall TAPA_Ineighbor_alltoall
-#define MPI_Ineighbor_alltoallv TAPA_Ineighbor_alltoallv
-#define MPI_Ineighbor_alltoallw TAPA_Ineighbor_alltoallw
+#define CALL(name) TAPA_##name
+#define INIT(name) TAPA_##name
+#else
+#define CALL(name) MPI_##name
+#define INIT(name) name
+#endif
+#if defined(USE_TAPA) || defined(HAVE_MPIX_PERSISTENT) || defined(HAVE_MPI_PERSISTENT)
+#define HAVE_INIT 1
+#endif
+#if defined(USE_TAPA) || MPI_VERSION >= 4
+#define HAVE_LARGE 1
 #endif
 
 enum { kMost = 64, kGap = 0xee, kCalls = 6 };
@@ -92,9 +98,9 @@ static enum Matching matching(int grid, int nonblocking) {
     else
       MPI_Dist_graph_create_adjacent(MPI_COMM_SELF, 4, self, self, 4, self, self, MPI_INFO_NULL, 0, &loop);
     if (nonblocking)
-      MPI_Ineighbor_alltoall(sent, 1, MPI_INT, received, 1, MPI_INT, loop, &request);
+      CALL(Ineighbor_alltoall)(sent, 1, MPI_INT, received, 1, MPI_INT, loop, &request);
     else
-      MPI_Neighbor_alltoall(sent, 1, MPI_INT, received, 1, MPI_INT, loop);
+      CALL(Neighbor_alltoall)(sent, 1, MPI_INT, received, 1, MPI_INT, loop);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     MPI_Comm_free(&loop);
     *answer = received[0] == 0 ? kListed : received[0] == 1 ? kSwapped : kReversed;
@@ -139,16 +145,18 @@ static int size_of(unsigned seed, int source, int block, int most) {
 }
 
 enum Form { kUniform, kV, kW };
+enum Kind { kBlocking, kNonblocking, kPersistent };
 
 /* A call: its buffers as they lie in memory, four bytes an element, gaps between elements of strided types.
  */
 struct Call {
-  int number, form, nonblocking, strided_send, strided_recv, bottom, elements;
+  int number, form, kind, large, strided_send, strided_recv, bottom, absolute, elements;
   unsigned seed;
   unsigned char *send, *recv;
   size_t recv_bytes;
   int counts[2][kMost], displs[2][kMost];
-  MPI_Aint places[2][kMost];
+  MPI_Count large_counts[2][kMost];
+  MPI_Aint places[2][kMost], large_displs[2][kMost];
   MPI_Datatype types[2][kMost];
   MPI_Request request;
 };
@@ -183,7 +191,7 @@ static void lay_out(const struct Topology* t, struct Call* c) {
         else if (side == 0)
           count = elements_of(c, t->rank, b);
         else
-          count = elements_of(c, peers[b], sent_as(t, t->rank, b, peers[b], c->nonblocking));
+          count = elements_of(c, peers[b], sent_as(t, t->rank, b, peers[b], c->kind != kBlocking));
         at += 8; /* a gap between blocks */
       }
       c->counts[side][b] = count;
@@ -204,63 +212,96 @@ static void lay_out(const struct Topology* t, struct Call* c) {
       c->recv_bytes = at;
     }
   }
+  for (int side = 0; side < 2; ++side) {
+    for (int b = 0; b < kMost; ++b) {
+      c->large_counts[side][b] = c->counts[side][b];
+      c->large_displs[side][b] = c->displs[side][b];
+    }
+  }
+}
+
+/* Of places in a buffer, which may have become addresses. */
+static MPI_Aint origin(const struct Call* c, const unsigned char* buffer) {
+  MPI_Aint base = 0;
+  if (c->absolute) MPI_Get_address(buffer, &base);
+  return base;
+}
+
+static void fill(const struct Topology* t, struct Call* c) {
+  const MPI_Aint base = origin(c, c->send);
   for (int b = 0; b < t->sends[t->rank]; ++b) {
+    if (t->to[t->rank][b] == MPI_PROC_NULL) continue;
     for (int e = 0; e < c->counts[0][b]; ++e) {
       for (int i = 0; i < 4; ++i)
-        c->send[c->places[0][b] + (MPI_Aint)e * bytes_apart(c, 1, b) + i] =
+        c->send[c->places[0][b] - base + (MPI_Aint)e * bytes_apart(c, 1, b) + i] =
             content(c->number, t->rank, b, (size_t)(4 * e + i));
     }
   }
 }
+
+static void turn_to_addresses(struct Call* c, int side, unsigned char* buffer, const int* peers, int blocks) {
+  for (int b = 0; b < blocks; ++b) {
+    if (peers[b] != MPI_PROC_NULL)
+      MPI_Get_address(buffer + c->places[side][b], &c->places[side][b]);
+    else
+      c->places[side][b] = 0; /* what is for nobody has no address */
+  }
+}
+
+#define ALONG_EDGES(CALLED, SUFFIX, COUNTS, DISPLS, ...)                                                  \
+  (c->form == kUniform                                                                                    \
+       ? CALLED(SUFFIX)(send, c->elements, sendtype, recv, c->elements, recvtype, t->comm __VA_ARGS__)    \
+   : c->form == kV ? CALLED(v##SUFFIX)(send, c->COUNTS[0], c->DISPLS[0], sendtype, recv, c->COUNTS[1],    \
+                                       c->DISPLS[1], recvtype, t->comm __VA_ARGS__)                       \
+                   : CALLED(w##SUFFIX)(send, c->COUNTS[0], c->places[0], c->types[0], recv, c->COUNTS[1], \
+                                       c->places[1], c->types[1], t->comm __VA_ARGS__))
+
+#define BLOCKING(FORM) CALL(Neighbor_alltoall##FORM)
+#define STARTING(FORM) CALL(Ineighbor_alltoall##FORM)
+#define MAKING(FORM) INIT(Neighbor_alltoall##FORM)
 
 static void start(const struct Topology* t, struct Call* c) {
   const MPI_Datatype sendtype = c->strided_send ? strided : MPI_INT,
                      recvtype = c->strided_recv ? strided : MPI_INT;
   const void* send = c->send;
   void* recv = c->recv;
-  if (c->form == kW && c->bottom) { /* what is for nobody has no address */
-    for (int b = 0; b < t->sends[t->rank]; ++b) {
-      if (t->to[t->rank][b] != MPI_PROC_NULL)
-        MPI_Get_address(c->send + c->places[0][b], &c->places[0][b]);
-      else
-        c->places[0][b] = 0;
-    }
-    for (int b = 0; b < t->receives[t->rank]; ++b) {
-      if (t->from[t->rank][b] != MPI_PROC_NULL)
-        MPI_Get_address(c->recv + c->places[1][b], &c->places[1][b]);
-      else
-        c->places[1][b] = 0;
-    }
+  fill(t, c);
+  if (c->form == kW && c->bottom) {
+    turn_to_addresses(c, 0, c->send, t->to[t->rank], t->sends[t->rank]);
+    turn_to_addresses(c, 1, c->recv, t->from[t->rank], t->receives[t->rank]);
     send = recv = MPI_BOTTOM;
+    c->absolute = 1;
   }
-  if (c->form == kUniform && !c->nonblocking)
-    MPI_Neighbor_alltoall(send, c->elements, sendtype, recv, c->elements, recvtype, t->comm);
-  else if (c->form == kUniform)
-    MPI_Ineighbor_alltoall(send, c->elements, sendtype, recv, c->elements, recvtype, t->comm, &c->request);
-  else if (c->form == kV && !c->nonblocking)
-    MPI_Neighbor_alltoallv(send, c->counts[0], c->displs[0], sendtype, recv, c->counts[1], c->displs[1],
-                           recvtype, t->comm);
-  else if (c->form == kV)
-    MPI_Ineighbor_alltoallv(send, c->counts[0], c->displs[0], sendtype, recv, c->counts[1], c->displs[1],
-                            recvtype, t->comm, &c->request);
-  else if (!c->nonblocking)
-    MPI_Neighbor_alltoallw(send, c->counts[0], c->places[0], c->types[0], recv, c->counts[1], c->places[1],
-                           c->types[1], t->comm);
+  if (c->kind == kBlocking && !c->large)
+    ALONG_EDGES(BLOCKING, , counts, displs, );
+  else if (c->kind == kNonblocking && !c->large)
+    ALONG_EDGES(STARTING, , counts, displs, , &c->request);
+#ifdef HAVE_INIT
+  else if (c->kind == kPersistent && !c->large)
+    ALONG_EDGES(MAKING, _init, counts, displs, , MPI_INFO_NULL, &c->request);
+#endif
+#ifdef HAVE_LARGE
+  else if (c->kind == kBlocking)
+    ALONG_EDGES(BLOCKING, _c, large_counts, large_displs, );
+  else if (c->kind == kNonblocking)
+    ALONG_EDGES(STARTING, _c, large_counts, large_displs, , &c->request);
+#ifdef HAVE_INIT
   else
-    MPI_Ineighbor_alltoallw(send, c->counts[0], c->places[0], c->types[0], recv, c->counts[1], c->places[1],
-                            c->types[1], t->comm, &c->request);
+    ALONG_EDGES(MAKING, _init_c, large_counts, large_displs, , MPI_INFO_NULL, &c->request);
+#endif
+#endif
+  if (c->kind == kPersistent) MPI_Start(&c->request);
 }
 
 /* Wrong bytes, of blocks and of gaps. */
 static long check(const struct Topology* t, struct Call* c) {
   unsigned char* const expected = room(c->recv_bytes);
+  const MPI_Aint base = origin(c, c->recv);
   long wrong = 0;
-  MPI_Aint base = 0;
-  if (c->form == kW && c->bottom) MPI_Get_address(c->recv, &base);
   for (int b = 0; b < t->receives[t->rank]; ++b) {
     const int source = t->from[t->rank][b];
     if (source == MPI_PROC_NULL) continue;
-    const int block = sent_as(t, t->rank, b, source, c->nonblocking);
+    const int block = sent_as(t, t->rank, b, source, c->kind != kBlocking);
     for (int e = 0; e < c->counts[1][b]; ++e) {
       for (int i = 0; i < 4; ++i)
         expected[c->places[1][b] - base + (MPI_Aint)e * bytes_apart(c, 0, b) + i] =
@@ -269,16 +310,22 @@ static long check(const struct Topology* t, struct Call* c) {
   }
   for (size_t i = 0; i <= c->recv_bytes; ++i) wrong += c->recv[i] != expected[i];
   free(expected);
-  free(c->send);
-  free(c->recv);
   return wrong;
 }
 
-static void choose(struct Call* c, int number, int nonblocking) {
+static void choose(struct Call* c, int number, int ranks) {
   static const int uniform[] = {0, 1, 2, 8, 9, 100, 128, 1024, 3000, 40000};
   memset(c, 0, sizeof *c);
   c->number = number;
-  c->nonblocking = nonblocking;
+  c->kind = number < 2 ? kBlocking : draw(3); /* the first ones set the communicator up */
+  c->large = draw(2);
+#ifndef HAVE_INIT
+  if (c->kind == kPersistent) c->kind = kNonblocking;
+#endif
+#ifndef HAVE_LARGE
+  c->large = 0;
+#endif
+  if (ranks == 1 && c->kind == kPersistent) c->large = 0; /* MPI's, which may not have that */
   c->request = MPI_REQUEST_NULL;
   c->form = draw(3);
   c->strided_send = draw(4) == 0;
@@ -292,13 +339,13 @@ static long all_to_all(const struct Topology* t) {
   long wrong = 0;
   int* const both = room(2 * sizeof(int) * (size_t)t->size);
   for (int r = 0; r < t->size; ++r) both[r] = 1000 * t->rank + r;
-  MPI_Alltoall(both, 1, MPI_INT, both + t->size, 1, MPI_INT, t->comm);
+  CALL(Alltoall)(both, 1, MPI_INT, both + t->size, 1, MPI_INT, t->comm);
   for (int r = 0; r < t->size; ++r) wrong += both[t->size + r] != 1000 * r + t->rank;
   free(both);
   return wrong;
 }
 
-/* Blocking and nonblocking calls, some of them under way together, and other all-to-alls between. */
+/* Calls of all kinds, some of them under way together, and other all-to-alls between. */
 static long exchange(MPI_Comm comm) {
   static struct Topology t;
   static struct Call calls[kCalls];
@@ -306,7 +353,7 @@ static long exchange(MPI_Comm comm) {
   t.comm = comm;
   learn(&t);
   for (int i = 0; i < kCalls; ++i) {
-    choose(&calls[i], i, i >= 2 && draw(2));
+    choose(&calls[i], i, t.size);
     lay_out(&t, &calls[i]);
   }
   for (int i = 0; i < kCalls; ++i) {
@@ -316,6 +363,20 @@ static long exchange(MPI_Comm comm) {
   for (int i = kCalls - 1; i >= 0; --i) {
     MPI_Wait(&calls[i].request, MPI_STATUS_IGNORE);
     wrong += check(&t, &calls[i]);
+  }
+  for (int i = 0; i < kCalls; ++i) {
+    struct Call* const c = &calls[i];
+    if (c->kind == kPersistent) { /* once more, with other content */
+      c->number += kCalls;
+      fill(&t, c);
+      memset(c->recv, kGap, c->recv_bytes + 1);
+      MPI_Start(&c->request);
+      MPI_Wait(&c->request, MPI_STATUS_IGNORE);
+      wrong += check(&t, c);
+      MPI_Request_free(&c->request);
+    }
+    free(c->send);
+    free(c->recv);
   }
   return wrong;
 }
@@ -396,20 +457,20 @@ static void wrong_arguments(int rank, int size) {
   MPI_Cart_create(MPI_COMM_WORLD, 1, dims, periods, 0, &ring);
   MPI_Comm_set_errhandler(ring, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  for (int i = 0; i < 3; ++i) MPI_Neighbor_alltoall(send, 1, MPI_INT, recv, 1, MPI_INT, ring);
+  for (int i = 0; i < 3; ++i) CALL(Neighbor_alltoall)(send, 1, MPI_INT, recv, 1, MPI_INT, ring);
   for (int round = 0; round < 2; ++round) {
-    classes[0] = code_class(MPI_Neighbor_alltoall(send, -1, MPI_INT, recv, 1, MPI_INT, ring));
-    classes[1] = code_class(MPI_Neighbor_alltoall(send, 1, MPI_DATATYPE_NULL, recv, 1, MPI_INT, ring));
-    classes[2] = code_class(MPI_Neighbor_alltoall(MPI_IN_PLACE, 1, MPI_INT, recv, 1, MPI_INT, ring));
-    classes[3] = code_class(MPI_Neighbor_alltoall(send, 1, MPI_INT, recv, 1, MPI_INT, MPI_COMM_WORLD));
+    classes[0] = code_class(CALL(Neighbor_alltoall)(send, -1, MPI_INT, recv, 1, MPI_INT, ring));
+    classes[1] = code_class(CALL(Neighbor_alltoall)(send, 1, MPI_DATATYPE_NULL, recv, 1, MPI_INT, ring));
+    classes[2] = code_class(CALL(Neighbor_alltoall)(MPI_IN_PLACE, 1, MPI_INT, recv, 1, MPI_INT, ring));
+    classes[3] = code_class(CALL(Neighbor_alltoall)(send, 1, MPI_INT, recv, 1, MPI_INT, MPI_COMM_WORLD));
     classes[4] =
-        code_class(MPI_Neighbor_alltoallv(send, minus, displs, MPI_INT, recv, ones, displs, MPI_INT, ring));
+        code_class(CALL(Neighbor_alltoallv)(send, minus, displs, MPI_INT, recv, ones, displs, MPI_INT, ring));
     classes[5] =
-        code_class(MPI_Neighbor_alltoallw(send, ones, places, types, recv, ones, places, types, ring));
-    classes[6] = code_class(MPI_Neighbor_alltoall(send, 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, ring));
+        code_class(CALL(Neighbor_alltoallw)(send, ones, places, types, recv, ones, places, types, ring));
+    classes[6] = code_class(CALL(Neighbor_alltoall)(send, 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, ring));
     classes[7] =
-        code_class(MPI_Neighbor_alltoallv(send, NULL, displs, MPI_INT, recv, ones, displs, MPI_INT, ring));
-    classes[8] = code_class(MPI_Neighbor_alltoall(send, 1, MPI_INT, recv, 1, MPI_INT, ring));
+        code_class(CALL(Neighbor_alltoallv)(send, NULL, displs, MPI_INT, recv, ones, displs, MPI_INT, ring));
+    classes[8] = code_class(CALL(Neighbor_alltoall)(send, 1, MPI_INT, recv, 1, MPI_INT, ring));
     for (int i = 0; i < 9 && rank == 0; ++i) printf("wrong %d: %d\n", i, classes[i]);
   }
   MPI_Comm_free(&ring);

@@ -124,35 +124,64 @@ TAPA_API int TAPA_Ialltoallw_c(const void* sendbuf, const MPI_Count sendcounts[]
 /** As MPI_Neighbor_alltoall. */
 TAPA_API int TAPA_Neighbor_alltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
                                     int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+/** As MPI_Neighbor_alltoall with MPI_Count counts. */
+TAPA_API int TAPA_Neighbor_alltoall_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                      void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
+                                      MPI_Comm comm);
 /** As MPI_Neighbor_alltoallv. */
 TAPA_API int TAPA_Neighbor_alltoallv(const void* sendbuf, const int sendcounts[], const int sdispls[],
                                      MPI_Datatype sendtype, void* recvbuf, const int recvcounts[],
                                      const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm);
+/** As MPI_Neighbor_alltoallv with MPI_Count counts and MPI_Aint displacements. */
+TAPA_API int TAPA_Neighbor_alltoallv_c(const void* sendbuf, const MPI_Count sendcounts[],
+                                       const MPI_Aint sdispls[], MPI_Datatype sendtype, void* recvbuf,
+                                       const MPI_Count recvcounts[], const MPI_Aint rdispls[],
+                                       MPI_Datatype recvtype, MPI_Comm comm);
 /** As MPI_Neighbor_alltoallw. */
 TAPA_API int TAPA_Neighbor_alltoallw(const void* sendbuf, const int sendcounts[], const MPI_Aint sdispls[],
                                      const MPI_Datatype sendtypes[], void* recvbuf, const int recvcounts[],
                                      const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm);
+/** As MPI_Neighbor_alltoallw with MPI_Count counts and MPI_Aint displacements. */
+TAPA_API int TAPA_Neighbor_alltoallw_c(const void* sendbuf, const MPI_Count sendcounts[],
+                                       const MPI_Aint sdispls[], const MPI_Datatype sendtypes[],
+                                       void* recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[],
+                                       const MPI_Datatype recvtypes[], MPI_Comm comm);
 /** As MPI_Ineighbor_alltoall. */
 TAPA_API int TAPA_Ineighbor_alltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
                                      int recvcount, MPI_Datatype recvtype, MPI_Comm comm,
                                      MPI_Request* request);
+/** As MPI_Ineighbor_alltoall with MPI_Count counts. */
+TAPA_API int TAPA_Ineighbor_alltoall_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                       void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
+                                       MPI_Comm comm, MPI_Request* request);
 /** As MPI_Ineighbor_alltoallv. */
 TAPA_API int TAPA_Ineighbor_alltoallv(const void* sendbuf, const int sendcounts[], const int sdispls[],
                                       MPI_Datatype sendtype, void* recvbuf, const int recvcounts[],
                                       const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm,
                                       MPI_Request* request);
+/** As MPI_Ineighbor_alltoallv with MPI_Count counts and MPI_Aint displacements. */
+TAPA_API int TAPA_Ineighbor_alltoallv_c(const void* sendbuf, const MPI_Count sendcounts[],
+                                        const MPI_Aint sdispls[], MPI_Datatype sendtype, void* recvbuf,
+                                        const MPI_Count recvcounts[], const MPI_Aint rdispls[],
+                                        MPI_Datatype recvtype, MPI_Comm comm, MPI_Request* request);
 /** As MPI_Ineighbor_alltoallw. */
 TAPA_API int TAPA_Ineighbor_alltoallw(const void* sendbuf, const int sendcounts[], const MPI_Aint sdispls[],
                                       const MPI_Datatype sendtypes[], void* recvbuf, const int recvcounts[],
                                       const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
                                       MPI_Request* request);
+/** As MPI_Ineighbor_alltoallw with MPI_Count counts and MPI_Aint displacements. */
+TAPA_API int TAPA_Ineighbor_alltoallw_c(const void* sendbuf, const MPI_Count sendcounts[],
+                                        const MPI_Aint sdispls[], const MPI_Datatype sendtypes[],
+                                        void* recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[],
+                                        const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request* request);
 /** @} */
 
 /** @defgroup persistent Persistent all-to-all
- * As MPI-4's MPI_Alltoall_init and kin: plan once, start often. Making a request is collective and may
- * synchronise: it sets the communicator up. `info` is not read and may be MPI_INFO_NULL. Start with
- * MPI_Start, MPI_Startall (or TAPA_Start, TAPA_Startall), in any order, also one that differs from rank to
- * rank; complete with MPI_Wait, MPI_Test or their kin; free with MPI_Request_free or TAPA_Request_free.
+ * As MPI-4's MPI_Alltoall_init, MPI_Neighbor_alltoall_init and kin: plan once, start often. Making a request
+ * is collective and may synchronise: it sets the communicator up. `info` is not read and may be
+ * MPI_INFO_NULL. Start with MPI_Start, MPI_Startall (or TAPA_Start, TAPA_Startall), in any order, also one
+ * that differs from rank to rank; complete with MPI_Wait, MPI_Test or their kin; free with MPI_Request_free
+ * or TAPA_Request_free.
  *
  * The request is MPI's own on intercommunicators, where nothing makes nonblocking operations progress (see
  * there), and where so many requests of the communicator live that no message tags are left: start and free
@@ -192,6 +221,37 @@ TAPA_API int TAPA_Alltoallw_init_c(const void* sendbuf, const MPI_Count sendcoun
                                    const MPI_Count recvcounts[], const MPI_Aint rdispls[],
                                    const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info,
                                    MPI_Request* request);
+/** As MPI_Neighbor_alltoall_init. */
+TAPA_API int TAPA_Neighbor_alltoall_init(const void* sendbuf, int sendcount, MPI_Datatype sendtype,
+                                         void* recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm,
+                                         MPI_Info info, MPI_Request* request);
+/** As MPI_Neighbor_alltoall_init with MPI_Count counts. */
+TAPA_API int TAPA_Neighbor_alltoall_init_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                           void* recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
+                                           MPI_Comm comm, MPI_Info info, MPI_Request* request);
+/** As MPI_Neighbor_alltoallv_init. */
+TAPA_API int TAPA_Neighbor_alltoallv_init(const void* sendbuf, const int sendcounts[], const int sdispls[],
+                                          MPI_Datatype sendtype, void* recvbuf, const int recvcounts[],
+                                          const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm,
+                                          MPI_Info info, MPI_Request* request);
+/** As MPI_Neighbor_alltoallv_init with MPI_Count counts and MPI_Aint displacements. */
+TAPA_API int TAPA_Neighbor_alltoallv_init_c(const void* sendbuf, const MPI_Count sendcounts[],
+                                            const MPI_Aint sdispls[], MPI_Datatype sendtype, void* recvbuf,
+                                            const MPI_Count recvcounts[], const MPI_Aint rdispls[],
+                                            MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                            MPI_Request* request);
+/** As MPI_Neighbor_alltoallw_init. */
+TAPA_API int TAPA_Neighbor_alltoallw_init(const void* sendbuf, const int sendcounts[],
+                                          const MPI_Aint sdispls[], const MPI_Datatype sendtypes[],
+                                          void* recvbuf, const int recvcounts[], const MPI_Aint rdispls[],
+                                          const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info,
+                                          MPI_Request* request);
+/** As MPI_Neighbor_alltoallw_init with MPI_Count counts and MPI_Aint displacements. */
+TAPA_API int TAPA_Neighbor_alltoallw_init_c(const void* sendbuf, const MPI_Count sendcounts[],
+                                            const MPI_Aint sdispls[], const MPI_Datatype sendtypes[],
+                                            void* recvbuf, const MPI_Count recvcounts[],
+                                            const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
+                                            MPI_Comm comm, MPI_Info info, MPI_Request* request);
 /** Starts a persistent request at once, without waiting for the next progress call to see MPI_Start.
  * MPI_ERR_REQUEST when it is active, or none of this library's. */
 TAPA_API int TAPA_Start(MPI_Request* request);

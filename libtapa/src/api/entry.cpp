@@ -98,17 +98,15 @@ Route find_route(const Arguments& arguments) {
   return route.carrier == Carrier::mpi ? route : decide_blocking(arguments, *route.state);
 }
 
-/// An operation of a checked call that ends later, and the copies on which it works, if any.
-struct Begun {
-  std::unique_ptr<Operation> operation;
-  std::unique_ptr<StagedCall> staged;
-};
-
-Begun begin_later(const Arguments& arguments, CommState& state, Mode mode) {
-  Begun begun{nullptr, staged_call(arguments, state)};
-  if (begun.staged && mode == Mode::nonblocking) begun.staged->fetch();
-  begun.operation = begin(begun.staged ? begun.staged->arguments() : arguments, state, mode);
-  return begun;
+/// A checked nonblocking call that is not MPI's.
+void start(const Arguments& arguments, Route& route, MPI_Request* request) {
+  CommState& state = *route.state;
+  auto staged = staged_call(arguments, state);
+  if (!staged) route = claim_later(arguments, state);
+  if (route.carrier == Carrier::memory) return start_at_once(arguments, route, request);
+  if (staged) staged->fetch();
+  auto operation = begin(staged ? staged->arguments() : arguments, state, Mode::nonblocking);
+  submit_operation(std::move(operation), nullptr, request, std::move(staged));
 }
 
 void require_own_comm(MPI_Comm comm) {
@@ -153,8 +151,7 @@ int run_nonblocking(const Arguments& arguments, MPI_Request* request) {
       if (route.reason != reasons::foreign) check_before_mpi(arguments);
       return false;
     }
-    Begun begun = begin_later(arguments, *route.state, Mode::nonblocking);
-    submit_operation(std::move(begun.operation), nullptr, request, std::move(begun.staged));
+    start(arguments, route, request);
     return true;
   };
   return run_or_forward(arguments, ours, [&] { return start_by_mpi(arguments, route, request); });
@@ -169,9 +166,9 @@ int run_init(const Arguments& arguments, MPI_Request* request) {
       if (route.reason != reasons::foreign) check_before_mpi(arguments);
       return false;
     }
-    Begun begun = begin_later(arguments, *route.state, Mode::persistent);
-    if (prepare_operation(std::move(begun.operation), nullptr, arguments.comm, request,
-                          std::move(begun.staged)))
+    auto staged = staged_call(arguments, *route.state);
+    auto operation = begin(staged ? staged->arguments() : arguments, *route.state, Mode::persistent);
+    if (prepare_operation(std::move(operation), nullptr, arguments.comm, request, std::move(staged)))
       return true;
     route = {};
     route.reason = reasons::tags;
@@ -180,14 +177,15 @@ int run_init(const Arguments& arguments, MPI_Request* request) {
   return run_or_forward(arguments, ours, [&] { return init_by_mpi(arguments, route, request); });
 }
 
-int run_neighbours(Arguments arguments, bool nonblocking, MPI_Request* request) {
+int run_neighbours(Arguments arguments, Mode mode, MPI_Request* request) {
   arguments.neighbours = true;
   const int code = guarded(arguments.comm, arguments.function, [&] {
-    arguments.edges = edges_at(arguments.comm, nonblocking);
+    arguments.edges = edges_at(arguments.comm, mode != Mode::blocking);
     return MPI_SUCCESS;
   });
   if (code != MPI_SUCCESS) return code;
-  return nonblocking ? run_nonblocking(arguments, request) : run_blocking(arguments);
+  if (mode == Mode::blocking) return run_blocking(arguments);
+  return mode == Mode::nonblocking ? run_nonblocking(arguments, request) : run_init(arguments, request);
 }
 
 }  // namespace tapa

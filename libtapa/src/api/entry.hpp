@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "carry/choosing.hpp"
 #include "comm/comm_state.hpp"
 #include "run/arguments.hpp"
 #include "run/error.hpp"
@@ -22,7 +23,8 @@ int run_blocking(const Arguments& arguments);
 int run_nonblocking(const Arguments& arguments, MPI_Request* request);
 int run_init(const Arguments& arguments, MPI_Request* request);
 
-/// A call along the edges of the communicator's topology, which are still to be found.
-int run_neighbours(Arguments arguments, bool nonblocking, MPI_Request* request);
+/// A call along the edges of the communicator's topology, which are still to be found. `request`: of one that
+/// is not blocking.
+int run_neighbours(Arguments arguments, Mode mode, MPI_Request* request = nullptr);
 
 }  // namespace tapa

@@ -10,7 +10,14 @@ int TAPA_Neighbor_alltoall(const void* sendbuf, int sendcount, MPI_Datatype send
                            int recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   return run_neighbours(uniform_arguments("TAPA_Neighbor_alltoall", false, sendbuf, sendcount, sendtype,
                                           recvbuf, recvcount, recvtype, comm),
-                        false, nullptr);
+                        Mode::blocking);
+}
+
+int TAPA_Neighbor_alltoall_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+                             MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
+  return run_neighbours(uniform_arguments("TAPA_Neighbor_alltoall_c", true, sendbuf, sendcount, sendtype,
+                                          recvbuf, recvcount, recvtype, comm),
+                        Mode::blocking);
 }
 
 int TAPA_Neighbor_alltoallv(const void* sendbuf, const int sendcounts[], const int sdispls[],
@@ -18,7 +25,15 @@ int TAPA_Neighbor_alltoallv(const void* sendbuf, const int sendcounts[], const i
                             MPI_Datatype recvtype, MPI_Comm comm) {
   return run_neighbours(v_arguments("TAPA_Neighbor_alltoallv", sendbuf, sendcounts, sdispls, sendtype,
                                     recvbuf, recvcounts, rdispls, recvtype, comm),
-                        false, nullptr);
+                        Mode::blocking);
+}
+
+int TAPA_Neighbor_alltoallv_c(const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
+                              MPI_Datatype sendtype, void* recvbuf, const MPI_Count recvcounts[],
+                              const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm) {
+  return run_neighbours(v_arguments("TAPA_Neighbor_alltoallv_c", sendbuf, sendcounts, sdispls, sendtype,
+                                    recvbuf, recvcounts, rdispls, recvtype, comm),
+                        Mode::blocking);
 }
 
 int TAPA_Neighbor_alltoallw(const void* sendbuf, const int sendcounts[], const MPI_Aint sdispls[],
@@ -26,14 +41,30 @@ int TAPA_Neighbor_alltoallw(const void* sendbuf, const int sendcounts[], const M
                             const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm) {
   return run_neighbours(w_arguments("TAPA_Neighbor_alltoallw", sendbuf, sendcounts, sdispls, sendtypes,
                                     recvbuf, recvcounts, rdispls, recvtypes, comm),
-                        false, nullptr);
+                        Mode::blocking);
+}
+
+int TAPA_Neighbor_alltoallw_c(const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
+                              const MPI_Datatype sendtypes[], void* recvbuf, const MPI_Count recvcounts[],
+                              const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm) {
+  return run_neighbours(w_arguments("TAPA_Neighbor_alltoallw_c", sendbuf, sendcounts, sdispls, sendtypes,
+                                    recvbuf, recvcounts, rdispls, recvtypes, comm),
+                        Mode::blocking);
 }
 
 int TAPA_Ineighbor_alltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,
                             int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request* request) {
   return run_neighbours(uniform_arguments("TAPA_Ineighbor_alltoall", false, sendbuf, sendcount, sendtype,
                                           recvbuf, recvcount, recvtype, comm),
-                        true, request);
+                        Mode::nonblocking, request);
+}
+
+int TAPA_Ineighbor_alltoall_c(const void* sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
+                              MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
+                              MPI_Request* request) {
+  return run_neighbours(uniform_arguments("TAPA_Ineighbor_alltoall_c", true, sendbuf, sendcount, sendtype,
+                                          recvbuf, recvcount, recvtype, comm),
+                        Mode::nonblocking, request);
 }
 
 int TAPA_Ineighbor_alltoallv(const void* sendbuf, const int sendcounts[], const int sdispls[],
@@ -42,7 +73,16 @@ int TAPA_Ineighbor_alltoallv(const void* sendbuf, const int sendcounts[], const 
                              MPI_Request* request) {
   return run_neighbours(v_arguments("TAPA_Ineighbor_alltoallv", sendbuf, sendcounts, sdispls, sendtype,
                                     recvbuf, recvcounts, rdispls, recvtype, comm),
-                        true, request);
+                        Mode::nonblocking, request);
+}
+
+int TAPA_Ineighbor_alltoallv_c(const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
+                               MPI_Datatype sendtype, void* recvbuf, const MPI_Count recvcounts[],
+                               const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm,
+                               MPI_Request* request) {
+  return run_neighbours(v_arguments("TAPA_Ineighbor_alltoallv_c", sendbuf, sendcounts, sdispls, sendtype,
+                                    recvbuf, recvcounts, rdispls, recvtype, comm),
+                        Mode::nonblocking, request);
 }
 
 int TAPA_Ineighbor_alltoallw(const void* sendbuf, const int sendcounts[], const MPI_Aint sdispls[],
@@ -51,7 +91,16 @@ int TAPA_Ineighbor_alltoallw(const void* sendbuf, const int sendcounts[], const 
                              MPI_Request* request) {
   return run_neighbours(w_arguments("TAPA_Ineighbor_alltoallw", sendbuf, sendcounts, sdispls, sendtypes,
                                     recvbuf, recvcounts, rdispls, recvtypes, comm),
-                        true, request);
+                        Mode::nonblocking, request);
+}
+
+int TAPA_Ineighbor_alltoallw_c(const void* sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[],
+                               const MPI_Datatype sendtypes[], void* recvbuf, const MPI_Count recvcounts[],
+                               const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
+                               MPI_Request* request) {
+  return run_neighbours(w_arguments("TAPA_Ineighbor_alltoallw_c", sendbuf, sendcounts, sdispls, sendtypes,
+                                    recvbuf, recvcounts, rdispls, recvtypes, comm),
+                        Mode::nonblocking, request);
 }
 
 }  // extern "C"

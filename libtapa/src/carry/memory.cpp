@@ -1,7 +1,14 @@
 #include "carry/memory.hpp"
 
+#include <exception>
+#include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
+#include "carry/requests.hpp"
+#include "run/error.hpp"
+#include "run/log.hpp"
 #include "run/poll_to_end.hpp"
 #include "transport/transport.hpp"
 
@@ -58,7 +65,102 @@ void begin(const Arguments& arguments, const Route& route, MemoryRun& run) {
                               : MemoryRun::Compare::blocks);
 }
 
+/// A nonblocking call under way.
+class Later {
+ public:
+  Later(const Arguments& arguments, const Route& route)
+      : function_(arguments.function),
+        state_(route.state),
+        buffers_(route.buffers),
+        sent_(route.sent),
+        began_(route.noted ? PMPI_Wtime() : 0),
+        watch_(arguments.function, route.state->rules().timeout) {
+    run([&] { begin(arguments, route, memory()); });
+  }
+
+  /// Goes on; true when it has ended.
+  bool advance() noexcept {
+    if (!ended_ && run([&] { ended_ = memory().advance(); }) && !ended_)
+      watch_.look([&] { return waits_for(memory().exchange()); });
+    if (ended_ && buffers_ != nullptr) end();
+    return ended_;
+  }
+  [[nodiscard]] CommState& state() const { return *state_; }
+  [[nodiscard]] int code() const { return code_; }
+  [[nodiscard]] std::string message() const { return std::string(function_) + ": " + message_; }
+
+ private:
+  [[nodiscard]] MemoryRun& memory() const { return state_->memory_run(); }
+
+  /// False: it has failed, and with that ended.
+  template <class Step>
+  bool run(const Step& step) noexcept {
+    try {
+      step();
+      return true;
+    } catch (const TransportError& e) {
+      fail(code_of(e), e.what());
+    } catch (const CallError& e) {
+      fail(e.code(), e.what());
+    } catch (const std::exception& e) {
+      fail(MPI_ERR_INTERN, e.what());
+    }
+    return false;
+  }
+  void fail(int code, const char* message) {
+    ended_ = true;
+    code_ = code;
+    message_ = message;
+  }
+  void end() {
+    std::exchange(buffers_, nullptr)->release();
+    if (code_ != MPI_SUCCESS) log_error(message());
+    if (began_ == 0) return;
+    state_->parts()->report.count(function_, sent_ / static_cast<std::size_t>(state_->size()), "memory", {},
+                                  sent_, PMPI_Wtime() - began_, std::nullopt);
+  }
+
+  const char* function_;
+  CommState* state_;
+  ShmBuffers* buffers_;  // claimed; null: given back
+  std::uint64_t sent_;
+  double began_;  // 0: it is not noted
+  Watch watch_;
+  bool ended_ = false;
+  int code_ = MPI_SUCCESS;
+  std::string message_;
+};
+
+class LaterTask final : public Task {
+ public:
+  explicit LaterTask(Later call) : keep_(call.state().shared_from_this()), call_(std::move(call)) {}
+
+  void start() noexcept override {}
+  /// A program that waits looks several times, as what MPI does between two looks takes longer than one.
+  bool advance() noexcept override {
+    constexpr int kLooks = 8;
+    for (int left = std::exchange(looks_, kLooks); left > 0; --left) {
+      if (call_.advance()) return true;
+      Waiter::relax();
+    }
+    return false;
+  }
+  [[nodiscard]] int result() const noexcept override { return call_.code(); }
+  [[nodiscard]] std::string message() const override { return call_.message(); }
+
+ private:
+  std::shared_ptr<CommState> keep_;
+  Later call_;
+  int looks_ = 1;  // of the next advance()
+};
+
 }  // namespace
+
+void start_at_once(const Arguments& arguments, const Route& route, MPI_Request* request) {
+  Later call(arguments, route);
+  if (call.advance() && call.code() == MPI_SUCCESS) return check_mpi(Progress::ended(request), "MPI_Isend");
+  submit(std::make_unique<LaterTask>(std::move(call)), request);
+}
 
 bool run_at_once(const Arguments& arguments, const Route& route) {
   const Rules& rules = route.state->rules();

@@ -5,7 +5,6 @@
 
 #include "carry/operation_pool.hpp"
 #include "run/log.hpp"
-#include "run/progress.hpp"
 
 namespace tapa {
 
@@ -98,12 +97,15 @@ void require_progress(int code) {
 
 }  // namespace
 
-void submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
-                      MPI_Request* request, std::unique_ptr<StagedCall> staged) {
-  const int code = Progress::instance().submit(
-      std::make_unique<OperationTask>(std::move(operation), std::move(keep), std::move(staged)), request);
+void submit(std::unique_ptr<Task> task, MPI_Request* request) {
+  const int code = Progress::instance().submit(std::move(task), request);
   require_progress(code);
   check_mpi(code, "MPI_Grequest_start");
+}
+
+void submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
+                      MPI_Request* request, std::unique_ptr<StagedCall> staged) {
+  submit(std::make_unique<OperationTask>(std::move(operation), std::move(keep), std::move(staged)), request);
 }
 
 bool prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep, MPI_Comm comm,

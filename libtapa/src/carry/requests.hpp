@@ -8,6 +8,7 @@
 
 #include "carry/operation.hpp"
 #include "run/error.hpp"
+#include "run/progress.hpp"
 #include "run/staged_call.hpp"
 
 namespace tapa {
@@ -17,6 +18,9 @@ inline void require_request(const MPI_Request* request) {
   if (request == nullptr)
     throw CallError(MPI_ERR_ARG, "request is null, expected the address of an MPI_Request");
 }
+
+/// The request of a task that makes progress from now on. Throws CallError.
+void submit(std::unique_ptr<Task> task, MPI_Request* request);
 
 /// Nonblocking and persistent requests of operations that were begun and filled. `keep` is held as long as
 /// the operation is in use; `staged`: copies of buffers in GPU memory on which it works, or null. Throw

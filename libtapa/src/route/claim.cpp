@@ -160,6 +160,28 @@ Route claim_uniform(const Arguments& arguments, CommState& state, const Uniform&
   return route;
 }
 
+Route claim_later(const Arguments& arguments, CommState& state) {
+  const Rules& rules = state.rules();
+  // In place blocks may have to be copied first; what is compared, or said, is so in the order of calls.
+  const bool short_way = rules.always_memory && !rules.compares() && !rules.explain &&
+                         !arguments.in_place() && !arguments.has_equal_buffers();
+  if (!short_way) return in_order(state);
+  const bool uniform = arguments.form == Form::uniform && !arguments.neighbours;
+  const Uniform blocks = uniform ? uniform_blocks(arguments) : Uniform{};
+  if (uniform ? !blocks.dense : !MemoryRun::is_dense(arguments)) return in_order(state);
+  Route route = in_order(state);
+  {
+    const auto parts = state.parts();
+    if (!parts->order.idle()) return route;
+    route = begin_at_once(state, *parts, {Algorithm::memory});
+  }
+  route.noted = rules.report != Reporting::off;
+  if (route.noted) route.sent = bytes_sent(arguments, state.size());
+  route.blocks = blocks;
+  route.uniform = uniform;
+  return route;
+}
+
 Route claim(const Arguments& arguments, CommState& state) {
   if (arguments.has_equal_buffers()) return in_order(state);  // what is sent may have to be copied first
   if (arguments.form != Form::uniform || arguments.neighbours) return claim_blocks(arguments, state);

@@ -238,10 +238,13 @@ Route decide_blocking(const Arguments& arguments, CommState& state) {
 // What is not set up is MPI's: a nonblocking call must not wait for other ranks, and may not talk to them
 // before the program's next call either, as MPI's own nonblocking calls have their place in that order.
 Route decide_nonblocking(const Arguments& arguments) {
-  if (is_for_mpi_to_refuse(arguments.comm)) return left_to_mpi(reasons::wrong);
-  if (is_mpis_own(arguments.comm)) return left_to_mpi(reasons::foreign);
-  if (peers_of(arguments.comm) == 1) return left_to_mpi(reasons::alone);
-  CommState* const state = state_at(arguments.comm, false);
+  CommState* state = remembered_state(arguments.comm);
+  if (state == nullptr || !state->ready() || state->size() == 1) {
+    if (is_for_mpi_to_refuse(arguments.comm)) return left_to_mpi(reasons::wrong);
+    if (is_mpis_own(arguments.comm)) return left_to_mpi(reasons::foreign);
+    if (peers_of(arguments.comm) == 1) return left_to_mpi(reasons::alone);
+    state = state_at(arguments.comm, false);
+  }
   if (state == nullptr || !state->ready()) {
     if (is_guest()) remember_waiting(arguments.comm);
     return left_to_mpi(reasons::not_ready);
@@ -260,6 +263,10 @@ Route decide_persistent(const Arguments& arguments) {
   CommState& state = *route.state;
   if (!state.membership().world->has_progress()) return left_to_mpi(reasons::no_progress, &state);
   if (state.rules().leaves_persistent()) return left_to_mpi(reasons::device, &state);
+  if (arguments.neighbours) {
+    const char* const reason = reason_for_mpi_of_neighbours(state);
+    return reason != nullptr ? left_to_mpi(reason, &state) : route;
+  }
   const std::optional<std::size_t> bytes = uniform_bytes(arguments);
   if (!is_guest() || mpi_cannot(arguments)) return route;
   const auto parts = state.parts();

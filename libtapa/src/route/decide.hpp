@@ -29,7 +29,7 @@ void require_comm(MPI_Comm comm);
 
 /// What this rank sends to so many peers, in all.
 [[nodiscard]] std::size_t bytes_sent(const Arguments& arguments, int peers);
-/// The edges of a communicator's topology for blocking or nonblocking calls; null: it has none, or calls on
+/// The edges of a communicator's topology for blocking calls, or for others; null: it has none, or calls on
 /// it are MPI's. Local. Throws CallError.
 [[nodiscard]] const Edges* edges_at(MPI_Comm comm, bool nonblocking);
 
@@ -47,21 +47,25 @@ void require_comm(MPI_Comm comm);
 /// that no way knows.
 [[nodiscard]] Route decide_blocking(const Arguments& arguments, CommState& state);
 
-/// Nonblocking and persistent calls are MPI's, or right and `plan`. Local, but decide_persistent() is what
-/// decide_comm() is.
+/// Nonblocking and persistent calls are MPI's, or right and `plan`, which claim_later() may better. Local,
+/// but decide_persistent() is what decide_comm() is.
 [[nodiscard]] Route decide_nonblocking(const Arguments& arguments);
 [[nodiscard]] Route decide_persistent(const Arguments& arguments);
 
-// Blocking calls that can begin at once: ranks that share memory, no earlier call that has not begun, nothing
-// to be agreed. They need no place in the order of calls, whose bookkeeping would cost as much as a short
+// Calls that can begin at once: ranks that share memory, no earlier call that has not begun, nothing to be
+// agreed. They need no place in the order of calls, whose bookkeeping would cost as much as a short
 // exchange.
 
-/// The route of a checked call on host memory: `memory` with its buffers claimed, `mpi`, or else `plan`, for
-/// which nothing was done.
+/// The route of a checked blocking call on host memory: `memory` with its buffers claimed, `mpi`, or else
+/// `plan`, for which nothing was done.
 [[nodiscard]] Route claim(const Arguments& arguments, CommState& state);
 
 /// The same where the blocks are known to be equal.
 [[nodiscard]] Route claim_uniform(const Arguments& arguments, CommState& state, const Uniform& blocks);
+
+/// The route of a checked nonblocking call on host memory: `memory` with its buffers claimed, where its
+/// blocks are dense, or `plan`, for which nothing was done.
+[[nodiscard]] Route claim_later(const Arguments& arguments, CommState& state);
 
 /// The call on copies in host memory when something of it is in GPU memory, not fetched yet; else null. For
 /// nonblocking and persistent calls on the communicator of a state, and local.

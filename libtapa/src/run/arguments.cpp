@@ -120,11 +120,6 @@ void refuse_count(const TypeInfo& info, MPI_Count count) {
                                      std::to_string(info.size) + " bytes exceeds the address space");
 }
 
-MPI_Aint block_offset(Form form, const Side& side, const TypeInfo& info, int peer) {
-  if (form == Form::uniform) return static_cast<MPI_Aint>(side.count) * info.extent * peer;
-  return side.displ_of(peer) * (form == Form::v ? info.extent : 1);
-}
-
 void normalise(const Arguments& a, int ranks, Exchange& exchange) {
   if (a.neighbours) {
     exchange.in_place = exchange.uniform = false;

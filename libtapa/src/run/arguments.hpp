@@ -106,7 +106,10 @@ struct Exchange {
 }
 
 /// Offset of a peer's block from the buffer.
-[[nodiscard]] MPI_Aint block_offset(Form form, const Side& side, const TypeInfo& info, int peer);
+[[nodiscard]] inline MPI_Aint block_offset(Form form, const Side& side, const TypeInfo& info, int peer) {
+  if (form == Form::uniform) return static_cast<MPI_Aint>(side.count) * info.extent * peer;
+  return side.displ_of(peer) * (form == Form::v ? info.extent : 1);
+}
 
 /// Fills `exchange` from checked arguments; its vectors keep their memory between calls.
 void normalise(const Arguments& arguments, int ranks, Exchange& exchange);

@@ -230,12 +230,12 @@ TypeInfo type_info(MPI_Datatype type) {
   // The last types that this thread saw, the newest first: those of two sides. Handles of MPI's own types are
   // never freed; one of a derived type that was freed may come again for another type.
   struct Seen {
-    MPI_Datatype type = MPI_DATATYPE_NULL;
+    MPI_Datatype type{};  // no handle of any MPI
     bool permanent = false;
     std::uint64_t freed = 0;
     TypeInfo info;
   };
-  thread_local std::array<Seen, 2> seen;
+  thread_local constinit std::array<Seen, 2> seen{};
   const std::uint64_t before = freed_types.load(std::memory_order_acquire);
   for (const Seen& s : seen) {
     if (s.type == type && (s.permanent || s.freed == before)) return s.info;

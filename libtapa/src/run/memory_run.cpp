@@ -1,6 +1,5 @@
 #include "run/memory_run.hpp"
 
-#include <limits>
 #include <vector>
 
 #include "run/private_comm.hpp"
@@ -9,48 +8,43 @@ namespace tapa {
 
 namespace {
 
-/// The blocks of one side of a v call with int counts; false when they are not all dense.
-bool dense_blocks(const Side& side, int ranks, std::vector<ShmBlock>& blocks) {
-  const TypeInfo info = type_info(side.type);
-  const bool countable = info.size < std::numeric_limits<MPI_Aint>::max() >> 31;
-  if (side.counts == nullptr || !info.always_dense() || !countable) return false;
-  blocks.resize(static_cast<std::size_t>(ranks));
-  for (std::size_t peer = 0; peer < blocks.size(); ++peer) {
-    const auto bytes = static_cast<std::size_t>(side.counts[peer]) * info.size;
-    std::byte* const data = address_at(side.buffer, side.displs[peer] * info.extent + info.first);
-    blocks[peer] = {bytes == 0 ? nullptr : data, bytes, 0};
-  }
-  return true;
+/// Whether a side may have dense blocks only, one for each rank at most.
+bool may_be_dense(const Arguments& a, const Side& side) {
+  return a.form != Form::w && (a.neighbours ? !a.edges_of(side).repeats : a.form == Form::v);
 }
 
-/// The same of a call along edges, where no rank has two blocks.
+/// The blocks of a side; false where they are not such.
 bool dense_blocks(const Arguments& a, const Side& side, int ranks, std::vector<ShmBlock>& blocks) {
-  const Edges::Side& edges = a.edges_of(side);
-  if (a.form == Form::w || edges.repeats) return false;
+  if (!may_be_dense(a, side)) return false;
   const TypeInfo info = type_info(side.type);
   if (!info.always_dense()) return false;
-  blocks.assign(static_cast<std::size_t>(ranks), {});
-  for (const Edges::Peer& peer : edges.peers) {
-    const int at = edges.blocks[static_cast<std::size_t>(peer.first)];
+  const auto put = [&](int peer, int at) {
     const std::size_t bytes = block_bytes(info, side.count_of(at));
-    if (bytes == 0) continue;
+    if (bytes == 0) return;
     std::byte* const data = address_at(side.buffer, block_offset(a.form, side, info, at) + info.first);
-    blocks[static_cast<std::size_t>(peer.rank)] = {data, bytes, 0};
+    blocks[static_cast<std::size_t>(peer)] = {data, bytes, 0};
+  };
+  blocks.assign(static_cast<std::size_t>(ranks), {});
+  if (!a.neighbours) {
+    for (int peer = 0; peer < ranks; ++peer) put(peer, peer);
+    return true;
   }
+  const Edges::Side& edges = a.edges_of(side);
+  for (const Edges::Peer& peer : edges.peers)
+    put(peer.rank, edges.blocks[static_cast<std::size_t>(peer.first)]);
   return true;
-}
-
-bool dense_blocks(const Arguments& a, int ranks, ShmBlocks& blocks) {
-  if (a.neighbours)
-    return dense_blocks(a, a.send, ranks, blocks.send) && dense_blocks(a, a.recv, ranks, blocks.recv);
-  return a.form == Form::v && dense_blocks(a.send, ranks, blocks.send) &&
-         dense_blocks(a.recv, ranks, blocks.recv);
 }
 
 }  // namespace
 
+bool MemoryRun::is_dense(const Arguments& a) {
+  return may_be_dense(a, a.send) && may_be_dense(a, a.recv) && type_info(a.send.type).always_dense() &&
+         type_info(a.recv.type).always_dense();
+}
+
 void MemoryRun::begin(ShmBuffers& buffers, const Arguments& arguments, int ranks, Compare compare) {
-  if (dense_blocks(arguments, ranks, blocks_)) {
+  if (dense_blocks(arguments, arguments.send, ranks, blocks_.send) &&
+      dense_blocks(arguments, arguments.recv, ranks, blocks_.recv)) {
     exchange_.begin(buffers, blocks_.send, blocks_.recv, nullptr, false, compare, true);
     return;
   }

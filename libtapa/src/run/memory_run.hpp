@@ -18,6 +18,8 @@ class MemoryRun {
   void begin_row(ShmBuffers& buffers, const std::byte* send, std::byte* recv, std::size_t bytes) {
     exchange_.begin(buffers, send, recv, bytes);
   }
+  /// Whether begin() needs nothing of a call's arguments later: blocks that differ are dense on both sides.
+  [[nodiscard]] static bool is_dense(const Arguments& arguments);
   /// Blocks of any sizes and types, which share no memory. `arguments` are checked, and used until the end.
   void begin(ShmBuffers& buffers, const Arguments& arguments, int ranks, Compare compare);
   /// The same in two steps, between which the blocks may be put elsewhere. `exchange` is used until the end.

@@ -42,6 +42,25 @@ int call_large(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
   }
 }
 
+int call_neighbours_large(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
+  const Side& s = a.send;
+  const Side& r = a.recv;
+  auto* into = const_cast<void*>(r.buffer);
+  switch (a.form) {
+    case Form::uniform:
+      return call_or_start(TAPA_OWN_MPI(PMPI_Neighbor_alltoall_c), TAPA_OWN_MPI(PMPI_Ineighbor_alltoall_c),
+                           comm, request, s.buffer, s.count, s.type, into, r.count, r.type);
+    case Form::v:
+      return call_or_start(TAPA_OWN_MPI(PMPI_Neighbor_alltoallv_c), TAPA_OWN_MPI(PMPI_Ineighbor_alltoallv_c),
+                           comm, request, s.buffer, s.large_counts, s.large_displs, s.type, into,
+                           r.large_counts, r.large_displs, r.type);
+    default:
+      return call_or_start(TAPA_OWN_MPI(PMPI_Neighbor_alltoallw_c), TAPA_OWN_MPI(PMPI_Ineighbor_alltoallw_c),
+                           comm, request, s.buffer, s.large_counts, s.large_displs, s.types, into,
+                           r.large_counts, r.large_displs, r.types);
+  }
+}
+
 #endif
 
 int call_neighbours(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
@@ -91,16 +110,17 @@ int narrow(MPI_Count value, const char* what) {
   return static_cast<int>(value);
 }
 
-/// Points a side's int arrays at narrowed copies of its large ones.
-Side narrow_side(const Side& side, int ranks, int* memory) {
+/// Points a side's int arrays at narrowed copies of its large ones; `addresses`: displacements stay as they
+/// are.
+Side narrow_side(const Side& side, int blocks, bool addresses, int* memory) {
   Side out = side;
   if (side.large_counts == nullptr || side.large_displs == nullptr) return out;  // MPI refuses that
-  for (int i = 0; i < ranks; ++i) {
+  for (int i = 0; i < blocks; ++i) {
     memory[i] = narrow(side.large_counts[i], "count");
-    memory[ranks + i] = narrow(side.large_displs[i], "displacement");
+    if (!addresses) memory[blocks + i] = narrow(side.large_displs[i], "displacement");
   }
   out.counts = memory;
-  out.displs = memory + ranks;
+  out.displs = memory + blocks;
   return out;
 }
 
@@ -115,7 +135,8 @@ Arguments for_mpi(const Arguments& a, int, MpiCallStorage&) {
 }
 
 int call_mpi(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
-  if (a.neighbours) return call_neighbours(a, comm, request);
+  if (a.neighbours)
+    return a.large ? call_neighbours_large(a, comm, request) : call_neighbours(a, comm, request);
   return a.large ? call_large(a, comm, request) : call_small(a, comm, request);
 }
 
@@ -129,10 +150,15 @@ Arguments for_mpi(const Arguments& a, int ranks, MpiCallStorage& storage) {
     narrow(a.send.count, "sendcount");
     narrow(a.recv.count, "recvcount");
   } else {
-    const auto n = static_cast<std::size_t>(ranks);
-    storage.numbers.resize(4 * n);
-    if (!a.in_place()) small.send = narrow_side(a.send, ranks, storage.numbers.data());
-    small.recv = narrow_side(a.recv, ranks, storage.numbers.data() + 2 * n);
+    if (a.neighbours && a.edges == nullptr)
+      throw CallError(MPI_ERR_TOPOLOGY, "comm has no topology, expected one with neighbours");
+    const int sent = a.blocks(a.send, ranks);
+    const int received = a.blocks(a.recv, ranks);
+    const bool addresses = a.neighbours && a.form == Form::w;
+    storage.numbers.resize(2 * (static_cast<std::size_t>(sent) + static_cast<std::size_t>(received)));
+    int* const numbers = storage.numbers.data();
+    if (!a.in_place()) small.send = narrow_side(a.send, sent, addresses, numbers);
+    small.recv = narrow_side(a.recv, received, addresses, numbers + std::ptrdiff_t{2} * sent);
   }
   return small;
 }
@@ -160,6 +186,9 @@ int call_mpi_bytes(const void* send, void* recv, std::size_t bytes, MPI_Comm com
 #pragma weak PMPIX_Alltoall_init
 #pragma weak PMPIX_Alltoallv_init
 #pragma weak PMPIX_Alltoallw_init
+#pragma weak PMPIX_Neighbor_alltoall_init
+#pragma weak PMPIX_Neighbor_alltoallv_init
+#pragma weak PMPIX_Neighbor_alltoallw_init
 #define TAPA_PERSISTENT(name)                                                                 \
   ([]() noexcept {                                                                            \
     static const auto function = either_name("PMPIX_" #name, &(PMPIX_##name), "PMPI_" #name); \
@@ -194,9 +223,30 @@ void require_mpi_init(const Arguments& a) {
 #endif
 }
 
-#if MPI_VERSION >= 4
+#ifdef TAPA_PERSISTENT
 
 namespace {
+
+#if MPI_VERSION >= 4
+
+int init_neighbours_large(const Arguments& a, MPI_Request* request) {
+  const Side& s = a.send;
+  const Side& r = a.recv;
+  auto* into = const_cast<void*>(r.buffer);
+  switch (a.form) {
+    case Form::uniform:
+      return TAPA_PERSISTENT(Neighbor_alltoall_init_c)(s.buffer, s.count, s.type, into, r.count, r.type,
+                                                       a.comm, MPI_INFO_NULL, request);
+    case Form::v:
+      return TAPA_PERSISTENT(Neighbor_alltoallv_init_c)(s.buffer, s.large_counts, s.large_displs, s.type,
+                                                        into, r.large_counts, r.large_displs, r.type, a.comm,
+                                                        MPI_INFO_NULL, request);
+    default:
+      return TAPA_PERSISTENT(Neighbor_alltoallw_init_c)(s.buffer, s.large_counts, s.large_displs, s.types,
+                                                        into, r.large_counts, r.large_displs, r.types, a.comm,
+                                                        MPI_INFO_NULL, request);
+  }
+}
 
 int init_large(const Arguments& a, MPI_Request* request) {
   const Side& s = a.send;
@@ -217,15 +267,28 @@ int init_large(const Arguments& a, MPI_Request* request) {
   }
 }
 
-}  // namespace
-
 #endif
 
-int call_mpi_init(const Arguments& a, MPI_Request* request) {
-#if MPI_VERSION >= 4
-  if (a.large) return init_large(a, request);
-#endif
-#ifdef TAPA_PERSISTENT
+int init_neighbours(const Arguments& a, MPI_Request* request) {
+  const Side& s = a.send;
+  const Side& r = a.recv;
+  auto* into = const_cast<void*>(r.buffer);
+  switch (a.form) {
+    case Form::uniform:
+      return TAPA_PERSISTENT(Neighbor_alltoall_init)(s.buffer, static_cast<int>(s.count), s.type, into,
+                                                     static_cast<int>(r.count), r.type, a.comm, MPI_INFO_NULL,
+                                                     request);
+    case Form::v:
+      return TAPA_PERSISTENT(Neighbor_alltoallv_init)(s.buffer, s.counts, s.displs, s.type, into, r.counts,
+                                                      r.displs, r.type, a.comm, MPI_INFO_NULL, request);
+    default:
+      return TAPA_PERSISTENT(Neighbor_alltoallw_init)(s.buffer, s.counts, s.large_displs, s.types, into,
+                                                      r.counts, r.large_displs, r.types, a.comm,
+                                                      MPI_INFO_NULL, request);
+  }
+}
+
+int init_small(const Arguments& a, MPI_Request* request) {
   const Side& s = a.send;
   const Side& r = a.recv;
   auto* into = const_cast<void*>(r.buffer);
@@ -241,11 +304,23 @@ int call_mpi_init(const Arguments& a, MPI_Request* request) {
       return TAPA_PERSISTENT(Alltoallw_init)(s.buffer, s.counts, s.displs, s.types, into, r.counts, r.displs,
                                              r.types, a.comm, MPI_INFO_NULL, request);
   }
-#else
-  static_cast<void>(a);
-  static_cast<void>(request);
-  return MPI_ERR_UNSUPPORTED_OPERATION;
-#endif
 }
+
+}  // namespace
+
+int call_mpi_init(const Arguments& a, MPI_Request* request) {
+#if MPI_VERSION >= 4
+  if (a.large) return a.neighbours ? init_neighbours_large(a, request) : init_large(a, request);
+#endif
+  return a.neighbours ? init_neighbours(a, request) : init_small(a, request);
+}
+
+#else
+
+int call_mpi_init(const Arguments&, MPI_Request*) {
+  return MPI_ERR_UNSUPPORTED_OPERATION;
+}
+
+#endif
 
 }  // namespace tapa

@@ -291,6 +291,11 @@ int Progress::submit(std::unique_ptr<Task> task, MPI_Request* request) {
   return MPI_SUCCESS;
 }
 
+// A message to nobody: MPI makes no new request for it.
+int Progress::ended(MPI_Request* request) {
+  return PMPI_Isend(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, MPI_COMM_SELF, request);
+}
+
 int Progress::advance_all() {
   const int events = find_starts() + advance_jobs() + advance_persistent();
   if (freed_ != 0) reclaim();

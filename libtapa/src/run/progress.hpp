@@ -86,6 +86,9 @@ class Progress {
   /// MPI_ERR_UNSUPPORTED_OPERATION when the driver is `none`.
   [[nodiscard]] int submit(std::unique_ptr<Task> task, MPI_Request* request);
 
+  /// A request that has ended, without an error: of a task that had nothing to wait for.
+  [[nodiscard]] static int ended(MPI_Request* request);
+
   /// Makes a persistent request, inactive, whose starts run the task. MPI has no way to give the result of a
   /// failed run to MPI_Wait here: the task must report it itself, and start() refuses the request afterwards.
   /// MPI_ERR_UNSUPPORTED_OPERATION unless always_advances().

@@ -48,6 +48,13 @@ class Waiter {
     if (++quiet_ % kQuietPolls == 0) drive_mpi();
   }
 
+  /// The least pause.
+  static void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+  }
+
   /// Lets MPI get on with all that is under way.
   void drive_mpi() {
     int flag = 0;
@@ -72,12 +79,6 @@ class Waiter {
     const Clock::time_point before = Clock::now();
     sched_yield();
     core().came_back(Clock::now() - before);
-  }
-
-  static void relax() {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#endif
   }
 
   MPI_Comm comm_;

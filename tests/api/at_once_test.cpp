@@ -1,0 +1,121 @@
+// Nonblocking calls whose blocks have all come are over when they return, and take no memory.
+#include <mpi.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <vector>
+
+#include "tapa/tapa.h"
+
+extern "C" void* __libc_malloc(std::size_t bytes);  // NOLINT: glibc's own name
+
+namespace {
+
+std::atomic<unsigned long> allocations{0};
+int wrong = 0;
+
+void expect(bool right, const char* what) {
+  if (right) return;
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  std::fprintf(stderr, "rank %d: %s\n", rank, what);
+  ++wrong;
+}
+
+/// Of one nonblocking call.
+struct Cost {
+  bool at_once;
+  unsigned long allocations;
+};
+Cost cost_of(const std::function<void(MPI_Request*)>& call) {
+  const unsigned long before = allocations;
+  MPI_Request request = MPI_REQUEST_NULL;
+  call(&request);
+  int flag = 0;
+  MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+  const Cost cost{flag != 0, allocations - before};
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  return cost;
+}
+
+/// Counts that are 0 but for the rank itself; a few calls tell all ranks that this is so.
+void test_silent_pairs(int rank, int size) {
+  std::vector<int> counts(static_cast<std::size_t>(size));
+  std::vector<int> displs(static_cast<std::size_t>(size));
+  counts[static_cast<std::size_t>(rank)] = 1;
+  int number = 0;
+  int sent = 0;
+  int received = 0;
+  const auto blocking = [&] {
+    TAPA_Alltoallv(&sent, counts.data(), displs.data(), MPI_INT, &received, counts.data(), displs.data(),
+                   MPI_INT, MPI_COMM_WORLD);
+  };
+  const auto nonblocking = [&](MPI_Request* request) {
+    TAPA_Ialltoallv(&sent, counts.data(), displs.data(), MPI_INT, &received, counts.data(), displs.data(),
+                    MPI_INT, MPI_COMM_WORLD, request);
+  };
+  for (int i = 0; i < 4; ++i) blocking();
+  constexpr int kCalls = 64;
+  int at_once = 0;
+  int free_of_charge = 0;
+  for (int i = 0; i < kCalls; ++i) {
+    sent = ++number;
+    const Cost cost = cost_of(nonblocking);
+    expect(received == number, "the block for this rank itself is wrong");
+    at_once += cost.at_once ? 1 : 0;
+    free_of_charge += cost.allocations == 0 ? 1 : 0;
+  }
+  // Each sixteenth call asks all ranks whether blocks are still few.
+  expect(at_once >= kCalls * 14 / 16, "calls without other ranks wait for others");
+  expect(free_of_charge >= kCalls * 14 / 16, "calls that are over at once take memory");
+}
+
+/// The rank that comes last finds the blocks of all others.
+void test_last(int rank, int size, bool last) {
+  std::vector<int> sent(static_cast<std::size_t>(size), rank);
+  std::vector<int> received(sent.size());
+  const auto uniform = [&](MPI_Request* request) {
+    TAPA_Ialltoall(sent.data(), 1, MPI_INT, received.data(), 1, MPI_INT, MPI_COMM_WORLD, request);
+  };
+  TAPA_Alltoall(sent.data(), 1, MPI_INT, received.data(), 1, MPI_INT, MPI_COMM_WORLD);
+  Cost cost{};
+  for (int i = 0; i < 3; ++i) {  // the first ones of a kind find out what they are
+    received.assign(received.size(), -1);
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (!last) uniform(&request);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (last) cost = cost_of(uniform);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    for (int peer = 0; peer < size; ++peer)
+      expect(received[static_cast<std::size_t>(peer)] == peer, "a block of the last rank's call is wrong");
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  if (!last) return;
+  expect(cost.at_once, "the call of the last rank waits for others");
+  expect(cost.allocations == 0, "the call of the last rank takes memory");
+}
+
+}  // namespace
+
+// All that libraries take goes through here.
+extern "C" void* malloc(std::size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_malloc(bytes);
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int rank = 0;
+  int size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  test_silent_pairs(rank, size);
+  for (int last = 0; last < size; ++last) test_last(rank, size, rank == last);
+  MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (rank == 0 && wrong == 0) std::puts("ok");
+  MPI_Finalize();
+  return wrong == 0 ? 0 : 1;
+}
