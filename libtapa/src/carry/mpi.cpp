@@ -19,7 +19,7 @@
 #include "run/progress.hpp"
 #include "run/staged_call.hpp"
 #include "run/world.hpp"
-#include "world/guest.hpp"
+#include "world/drop_in.hpp"
 #include "world/process_options.hpp"
 
 namespace tapa {
@@ -159,7 +159,7 @@ HandedCall* prepare_handed(const Arguments& arguments, HandOver how) {
   try {
     return Kept<HandedCall>::make(arguments, how);
   } catch (const Mistake&) {
-    if (!is_guest() || !mpi_checks().arguments) throw;
+    if (!is_drop_in() || !mpi_checks().arguments) throw;
     return nullptr;
   } catch (const std::bad_alloc&) {
     if (how == HandOver::staged) throw;
@@ -307,7 +307,7 @@ int init_handed(const Arguments& arguments, bool as_made, MPI_Request* request) 
 // MPI checks the arguments of a program that knows nothing of us.
 void check_before_mpi(const Arguments& arguments) {
   const Check check = own_options().settings().check;
-  if (!is_guest() && check != Check::off)
+  if (!is_drop_in() && check != Check::off)
     check_arguments(arguments, peers_of(arguments.comm), check != Check::mpi);
 }
 
