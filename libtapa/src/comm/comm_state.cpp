@@ -6,11 +6,11 @@
 #include <stdexcept>
 #include <utility>
 
-#include "comm/results_store.hpp"
 #include "comm/machine_view.hpp"
 #include "comm/names.hpp"
 #include "comm/past_calls.hpp"
 #include "comm/registry.hpp"
+#include "comm/results_store.hpp"
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
 #include "run/log.hpp"
@@ -51,7 +51,7 @@ Rules rules_for(const std::shared_ptr<const Options>& options, const PlanChooser
   // otherwise.
   const bool samples = s.report == Reporting::on;
   rules.fast = s.enable && s.check < Check::data && !(samples && rules.compares());
-  rules.always_memory = rules.fast && !samples && machine.shares_buffers && chooser.one_choice() &&
+  rules.always_memory = rules.fast && machine.shares_buffers && chooser.one_choice() &&
                         !rules.mpi_is_forced && (!s.plan || s.plan->algorithm == Algorithm::memory);
   rules.device = device;
   rules.wait = policy_of(s.wait, crowded);
