@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "autotune/learnt_file.hpp"
-#include "comm/learnt_store.hpp"
+#include "autotune/results_file.hpp"
+#include "comm/results_store.hpp"
 #include "plain_flags.h"
 
 namespace {
@@ -30,19 +30,19 @@ void measure(const char* what, const Body& body) {
 }
 
 /// A program with 20 sizes, on communicators of 6 kinds.
-tapa::Learnt some(const tapa::LearntWhere& where) {
-  tapa::Learnt learnt;
+tapa::Results some(const tapa::ResultsWhere& where) {
+  tapa::Results results;
   for (int kind = 0; kind < 6; ++kind) {
-    tapa::LearntShape shape{where, 4 << kind, std::to_string(kind), tapa::today(), {}};
+    tapa::ShapeResults shape{where, 4 << kind, std::to_string(kind), tapa::today(), {}};
     shape.where.job = 128;
     for (int size = 0; size < 20; ++size) {
       shape.sizes.push_back({true, std::size_t{1} << size, true, 1000, tapa::today(), {}});
       for (const char* plan : {"tapa:split=node", "mpi", "pairwise"})
         shape.sizes.back().plans.push_back({tapa::parse_choice(plan), 1.2345678901234567e-5, 65, false});
     }
-    learnt.shapes.push_back(std::move(shape));
+    results.shapes.push_back(std::move(shape));
   }
-  return learnt;
+  return results;
 }
 
 }  // namespace
@@ -58,13 +58,13 @@ int main(int argc, char** argv) {
   }
   MPI_Init(&argc, &argv);
   const std::string file = std::string(argv[1]) + "/tapa_learnt_benchmark.json";
-  const tapa::LearntWhere where = tapa::learnt_where(tapa::Options());
-  measure("read it, none there", [&] { static_cast<void>(tapa::read_learnt(file)); });
-  measure("write a first result", [&] { static_cast<void>(tapa::write_learnt(file, {})); });
-  const tapa::Learnt learnt = some(where);
-  measure("write 120 sizes", [&] { static_cast<void>(tapa::write_learnt(file, learnt)); });
+  const tapa::ResultsWhere where = tapa::results_where(tapa::Options());
+  measure("read it, none there", [&] { static_cast<void>(tapa::read_results(file)); });
+  measure("write a first result", [&] { static_cast<void>(tapa::write_results(file, {})); });
+  const tapa::Results results = some(where);
+  measure("write 120 sizes", [&] { static_cast<void>(tapa::write_results(file, results)); });
   std::printf("%-44s %8zu bytes\n", "", static_cast<std::size_t>(std::filesystem::file_size(file)));
-  measure("read 120 sizes", [&] { static_cast<void>(tapa::read_learnt(file)); });
+  measure("read 120 sizes", [&] { static_cast<void>(tapa::read_results(file)); });
   std::filesystem::remove(file);
   MPI_Finalize();
   return 0;

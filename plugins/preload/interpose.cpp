@@ -10,6 +10,7 @@
 #include <atomic>
 
 #include "agreement.hpp"
+#include "api/forms.hpp"
 #include "library.hpp"
 #include "next.hpp"
 #include "options.hpp"
@@ -98,22 +99,6 @@ class Function<int(Parameters...)> {
 #define TAPA_TAKE_OVER(PREFIX, NAME, PARAMETERS, ARGUMENTS)                \
   TAPA_TAKE_OVER_NAME(PREFIX##_##NAME, TAPA_##NAME, PARAMETERS, ARGUMENTS) \
   TAPA_TAKE_OVER_NAME(P##PREFIX##_##NAME, TAPA_##NAME, PARAMETERS, ARGUMENTS)
-
-#define TAPA_UNIFORM(COUNT)                                                                    \
-  const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT recvcount, \
-      MPI_Datatype recvtype, MPI_Comm comm
-#define TAPA_VECTOR(COUNT, OFFSET)                                                              \
-  const void *sendbuf, const COUNT sendcounts[], const OFFSET sdispls[], MPI_Datatype sendtype, \
-      void *recvbuf, const COUNT recvcounts[], const OFFSET rdispls[], MPI_Datatype recvtype, MPI_Comm comm
-#define TAPA_TYPED(COUNT, OFFSET)                                                                        \
-  const void *sendbuf, const COUNT sendcounts[], const OFFSET sdispls[], const MPI_Datatype sendtypes[], \
-      void *recvbuf, const COUNT recvcounts[], const OFFSET rdispls[], const MPI_Datatype recvtypes[],   \
-      MPI_Comm comm
-#define TAPA_UNIFORM_ARGUMENTS sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm
-#define TAPA_VECTOR_ARGUMENTS \
-  sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm
-#define TAPA_TYPED_ARGUMENTS \
-  sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm
 
 // Each of a group under the name CALL of its first.
 // clang-format off

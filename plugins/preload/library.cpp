@@ -14,7 +14,7 @@ namespace tapa::preload {
 
 namespace {
 
-std::atomic<int (*)()> end_guest{nullptr};
+std::atomic<int (*)()> end_drop_in{nullptr};
 
 void* loaded_libtapa() {
   return dlopen(TAPA_LIBRARY_NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
@@ -35,14 +35,14 @@ __attribute__((constructor)) void note_folder() {
   if (name.find('/') != std::string_view::npos && name.front() != '/') loaded_in = getcwd(nullptr, 0);
 }
 
-/// Tells libtapa that it is a guest in a program that did not ask for it, and sets it up.
+/// Tells libtapa that it is in a program that did not ask for it, and sets it up.
 void introduce(void* libtapa) {
-  const auto guest = reinterpret_cast<int (*)(const char*)>(dlsym(libtapa, "TAPA_Guest"));
-  if (guest == nullptr) return;  // an older libtapa, which the program has loaded itself
-  if (guest(TAPA_VERSION) != MPI_SUCCESS) {
+  const auto begin = reinterpret_cast<int (*)(const char*)>(dlsym(libtapa, "TAPA_Guest"));
+  if (begin == nullptr) return;  // an older libtapa, which the program has loaded itself
+  if (begin(TAPA_VERSION) != MPI_SUCCESS) {
     end_job("%s refuses the drop-in of version %s", TAPA_LIBRARY_NAME, TAPA_VERSION);
   }
-  end_guest = reinterpret_cast<int (*)()>(dlsym(libtapa, "TAPA_Guest_end"));
+  end_drop_in = reinterpret_cast<int (*)()>(dlsym(libtapa, "TAPA_Guest_end"));
 }
 
 void* load() {
@@ -95,7 +95,7 @@ void* tapa_function(const char* name) {
 }
 
 void end_libtapa() {
-  if (const auto end = end_guest.load()) end();
+  if (const auto end = end_drop_in.load()) end();
 }
 
 }  // namespace tapa::preload

@@ -31,16 +31,16 @@ class Source final : public CandidateSource {
   }
 };
 
-LearntSize earlier(std::vector<LearntPlan> plans, bool decided = true) {
+SizeResult earlier(std::vector<PlanResult> plans, bool decided = true) {
   return {true, kBytes, decided, 500, 20000, std::move(plans)};
 }
-LearntPlan plan(const std::string& choice, double seconds, bool given_up = false) {
+PlanResult plan(const std::string& choice, double seconds, bool given_up = false) {
   return {parse_choice(choice), seconds, 65, given_up};
 }
 
 /// A communicator of four ranks in a guest's program.
 struct Communicator {
-  explicit Communicator(std::vector<LearntSize> sizes = {}, bool limited = true, double spent = 1000) {
+  explicit Communicator(std::vector<SizeResult> sizes = {}, bool limited = true, double spent = 1000) {
     if (limited) tuner.limit(spent);
     tuner.remember(std::move(sizes));
   }
@@ -119,12 +119,12 @@ TEST(Autotuner, AnEarlierWinnerBeginsAndStays) {
   EXPECT_THAT(comm.called, ElementsAre("mpi", "pairwise")) << "no other was tried";
   EXPECT_EQ(comm.tuner.used().sizes, 1);
   EXPECT_EQ(comm.tuner.used().refuted, 0);
-  const std::vector<LearntSize> learnt = comm.tuner.learnt(20000);
-  ASSERT_EQ(learnt.size(), 1U);
-  EXPECT_EQ(learnt[0].day, 20000) << "nothing new";
-  EXPECT_EQ(learnt[0].calls, 91);
-  EXPECT_EQ(comm.tuner.learnt(20001)[0].day, 0) << "it still holds, and is told anew before it is too old";
-  EXPECT_TRUE(comm.tuner.learnt(20001)[0].decided);
+  const std::vector<SizeResult> results = comm.tuner.results(20000);
+  ASSERT_EQ(results.size(), 1U);
+  EXPECT_EQ(results[0].day, 20000) << "nothing new";
+  EXPECT_EQ(results[0].calls, 91);
+  EXPECT_EQ(comm.tuner.results(20001)[0].day, 0) << "it still holds, and is told anew before it is too old";
+  EXPECT_TRUE(comm.tuner.results(20001)[0].decided);
 }
 
 TEST(Autotuner, AWinnerThatLosesNowIsDropped) {
@@ -135,10 +135,10 @@ TEST(Autotuner, AWinnerThatLosesNowIsDropped) {
     EXPECT_EQ(comm.call(5, kPairwiseWins), "mpi");
     EXPECT_EQ(comm.call(1000, kPairwiseWins), "pairwise") << "all compete again";
     EXPECT_EQ(comm.tuner.used().refuted, 1);
-    const std::vector<LearntSize> learnt = comm.tuner.learnt(20000);
-    ASSERT_EQ(learnt.size(), 1U);
-    EXPECT_EQ(learnt[0].day, 0);
-    EXPECT_EQ(to_string(learnt[0].plans[0].choice), "pairwise");
+    const std::vector<SizeResult> results = comm.tuner.results(20000);
+    ASSERT_EQ(results.size(), 1U);
+    EXPECT_EQ(results[0].day, 0);
+    EXPECT_EQ(to_string(results[0].plans[0].choice), "pairwise");
   }
 }
 
@@ -147,9 +147,9 @@ TEST(Autotuner, WhereNoPlanWasFasterMpiHasAllCallsUntilTheReview) {
     Communicator comm({earlier({plan("mpi", 1e-5), plan("pairwise", 2e-5, true)})}, limited);
     EXPECT_EQ(comm.call(4000, kPairwiseWins), "mpi");
     EXPECT_THAT(comm.called, IsEmpty()) << "no probe";
-    EXPECT_EQ(comm.tuner.learnt(30000)[0].day, 20000) << "nothing was measured";
+    EXPECT_EQ(comm.tuner.results(30000)[0].day, 20000) << "nothing was measured";
     EXPECT_EQ(comm.call(2000, kPairwiseWins), "pairwise") << "found out";
-    EXPECT_EQ(comm.tuner.learnt(30000)[0].day, 0);
+    EXPECT_EQ(comm.tuner.results(30000)[0].day, 0);
   }
 }
 
@@ -174,9 +174,9 @@ TEST(Autotuner, PlansThatCannotBeHereAreNoPlans) {
 }
 
 TEST(Autotuner, OtherSizesAndFormsBeginAnew) {
-  LearntSize other = earlier({plan("pairwise", 1e-5), plan("mpi", 2e-5)});
+  SizeResult other = earlier({plan("pairwise", 1e-5), plan("mpi", 2e-5)});
   other.bytes = 2 * kBytes;
-  LearntSize ragged = earlier({plan("pairwise", 1e-5), plan("mpi", 2e-5)});
+  SizeResult ragged = earlier({plan("pairwise", 1e-5), plan("mpi", 2e-5)});
   ragged.uniform = false;
   Communicator comm({other, ragged});
   EXPECT_EQ(comm.call(1, kPairwiseWins), "mpi");
@@ -185,18 +185,18 @@ TEST(Autotuner, OtherSizesAndFormsBeginAnew) {
 TEST(Autotuner, WhatIsNotOverIsToldAsFarAsItGot) {
   Communicator comm({}, false);
   comm.call(60, kPairwiseWins);
-  const std::vector<LearntSize> learnt = comm.tuner.learnt(20000);
-  ASSERT_EQ(learnt.size(), 1U);
-  EXPECT_FALSE(learnt[0].decided);
-  EXPECT_EQ(to_string(learnt[0].plans[0].choice), "pairwise");
-  EXPECT_EQ(start_from(learnt[0]).kind, LearntStart::Kind::trial);
+  const std::vector<SizeResult> results = comm.tuner.results(20000);
+  ASSERT_EQ(results.size(), 1U);
+  EXPECT_FALSE(results[0].decided);
+  EXPECT_EQ(to_string(results[0].plans[0].choice), "pairwise");
+  EXPECT_EQ(start_from(results[0]).kind, ResultsStart::Kind::trial);
 }
 
 TEST(Autotuner, AnOptionThatIsSetForgetsAll) {
   Communicator comm({earlier({plan("pairwise", 1e-5), plan("mpi", 2e-5)})});
   comm.call(20, kPairwiseWins);
   comm.tuner.reset();
-  EXPECT_THAT(comm.tuner.learnt(20000), IsEmpty());
+  EXPECT_THAT(comm.tuner.results(20000), IsEmpty());
   EXPECT_EQ(comm.call(1, kPairwiseWins), "mpi");
 }
 

@@ -271,13 +271,13 @@ TEST(AutotuningTrial, GoesToMpiWhenNoCallCounts) {
 }
 
 TEST(AutotuningKnown, AFinishedOneTellsWhatItWasGiven) {
-  const std::vector<LearntPlan> plans{{parse_choice("mpi"), 1e-5, 65, false},
+  const std::vector<PlanResult> plans{{parse_choice("mpi"), 1e-5, 65, false},
                                       {parse_choice("linear"), 2e-5, 3, true}};
   const Autotuning autotuning = Autotuning::finished(plans);
   EXPECT_TRUE(autotuning.complete());
   EXPECT_EQ(autotuning.ranking(), (std::vector<std::size_t>{0, 1}));
   EXPECT_DOUBLE_EQ(autotuning.median(1), 2e-5);
-  const std::vector<LearntPlan> known = autotuning.known();
+  const std::vector<PlanResult> known = autotuning.known();
   ASSERT_EQ(known.size(), 2U);
   EXPECT_EQ(known[0].samples, 65);
   EXPECT_TRUE(known[1].given_up);
@@ -292,7 +292,7 @@ TEST(AutotuningKnown, BeforeTheEndTheBestOfManyCallsIsFirst) {
     autotuning.end_round();
   }
   ASSERT_FALSE(autotuning.complete());
-  const std::vector<LearntPlan> known = autotuning.known();
+  const std::vector<PlanResult> known = autotuning.known();
   ASSERT_EQ(known.size(), 4U);
   EXPECT_EQ(to_string(known[0].choice), "pairwise");
   EXPECT_EQ(to_string(known[3].choice), "bruck");

@@ -6,33 +6,33 @@
 #include <utility>
 #include <vector>
 
-#include "autotune/learnt.hpp"
+#include "autotune/results.hpp"
 
 namespace tapa {
 
 inline constexpr int kToday = 20000;
 
-inline LearntPlan plan(const std::string& choice, double seconds, int samples = 65, bool given_up = false) {
+inline PlanResult plan(const std::string& choice, double seconds, int samples = 65, bool given_up = false) {
   return {parse_choice(choice), seconds, samples, given_up};
 }
 
-inline LearntSize a_size(std::vector<LearntPlan> plans, bool decided = true, int day = kToday) {
+inline SizeResult a_size(std::vector<PlanResult> plans, bool decided = true, int day = kToday) {
   return {true, 1024, decided, 1000, day, std::move(plans)};
 }
 
-inline LearntWhere a_place() {
+inline ResultsWhere a_place() {
   return {"0.1.0", "Open MPI v4.1.4", "a processor, 64", "0123456789abcdef", 16};
 }
 
-inline LearntShape a_shape(std::vector<LearntSize> sizes = {
-                               a_size({plan("memory", 1e-5), plan("mpi", 2e-5)})}) {
+inline ShapeResults a_shape(std::vector<SizeResult> sizes = {
+                                a_size({plan("memory", 1e-5), plan("mpi", 2e-5)})}) {
   return {a_place(), 4, "fedcba9876543210", kToday, std::move(sizes)};
 }
 
 /// The same result as a run tells it.
-inline LearntShape of_this_run(LearntShape shape) {
+inline ShapeResults of_this_run(ShapeResults shape) {
   shape.day = 0;
-  for (LearntSize& size : shape.sizes) size.day = 0;
+  for (SizeResult& size : shape.sizes) size.day = 0;
   return shape;
 }
 

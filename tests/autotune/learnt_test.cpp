@@ -1,6 +1,4 @@
 // What runs leave to each other: joining, giving way, what to begin with; and the file's text.
-#include "autotune/learnt.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "autotune/learnt_file.hpp"
+#include "autotune/results.hpp"
+#include "autotune/results_file.hpp"
 #include "learnt_samples.hpp"
 
 namespace tapa {
@@ -17,22 +16,22 @@ namespace {
 using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Kind = LearntStart::Kind;
+using Kind = ResultsStart::Kind;
 
 // What calls begin with.
 
-TEST(LearntStart, AWinnerIsTriedAgain) {
-  const LearntStart start = start_from(a_size({plan("memory", 1e-5), plan("mpi", 2e-5)}));
+TEST(ResultsStart, AWinnerIsTriedAgain) {
+  const ResultsStart start = start_from(a_size({plan("memory", 1e-5), plan("mpi", 2e-5)}));
   EXPECT_EQ(start.kind, Kind::trial);
   EXPECT_EQ(to_string(start.plan), "memory");
 }
 
-TEST(LearntStart, WhatNeverPaidIsNotTriedAgain) {
+TEST(ResultsStart, WhatNeverPaidIsNotTriedAgain) {
   EXPECT_EQ(start_from(a_size({plan("mpi", 1e-5), plan("memory", 2e-5)})).kind, Kind::mpi);
   EXPECT_EQ(start_from(a_size({plan("memory", 0.97e-5), plan("mpi", 1e-5)})).kind, Kind::mpi);  // a tie
 }
 
-TEST(LearntStart, AFewCallsMustTellMore) {
+TEST(ResultsStart, AFewCallsMustTellMore) {
   struct Case {
     double seconds;
     int samples;
@@ -45,20 +44,20 @@ TEST(LearntStart, AFewCallsMustTellMore) {
                                                                          {0.95e-5, 17, false, Kind::trial},
                                                                          {0.95e-5, 16, false, Kind::compete},
                                                                          {0.95e-5, 2, true, Kind::trial}}) {
-    const LearntStart start =
+    const ResultsStart start =
         start_from(a_size({plan("linear", seconds, samples), plan("mpi", 1e-5)}, decided));
     EXPECT_EQ(start.kind, kind) << seconds << " " << samples << " " << decided;
   }
 }
 
-TEST(LearntStart, WhatWasGivenUpIsLeftOut) {
-  const LearntStart start = start_from(
+TEST(ResultsStart, WhatWasGivenUpIsLeftOut) {
+  const ResultsStart start = start_from(
       a_size({plan("mpi", 1e-5), plan("linear", 1e-5, 9), plan("pairwise", 3e-5, 3, true)}, false));
   EXPECT_EQ(start.kind, Kind::compete);
   EXPECT_THAT(start.without, ElementsAre(parse_choice("pairwise")));
 }
 
-TEST(LearntStart, WithoutMpiNothingIsKnown) {
+TEST(ResultsStart, WithoutMpiNothingIsKnown) {
   EXPECT_EQ(start_from(a_size({plan("linear", 1e-5)})).kind, Kind::compete);
   EXPECT_EQ(start_from(a_size({})).kind, Kind::compete);
 }
@@ -66,22 +65,22 @@ TEST(LearntStart, WithoutMpiNothingIsKnown) {
 // What fits.
 
 TEST(Learnt, FitsWhereAllIsEqual) {
-  const Learnt learnt{{a_shape()}};
-  const auto count = [&](const LearntWhere& where, int ranks, int today) {
-    return fitting(learnt, where, ranks, today).size();
+  const Results results{{a_shape()}};
+  const auto count = [&](const ResultsWhere& where, int ranks, int today) {
+    return fitting(results, where, ranks, today).size();
   };
   EXPECT_EQ(count(a_place(), 4, kToday), 1U);
   EXPECT_EQ(count(a_place(), 0, kToday), 1U);
   EXPECT_EQ(count(a_place(), 8, kToday), 0U);
-  EXPECT_EQ(count(a_place(), 4, kToday + kLearntDays), 1U);
-  EXPECT_EQ(count(a_place(), 4, kToday + kLearntDays + 1), 0U);
+  EXPECT_EQ(count(a_place(), 4, kToday + kResultsDays), 1U);
+  EXPECT_EQ(count(a_place(), 4, kToday + kResultsDays + 1), 0U);
   EXPECT_EQ(count(a_place(), 4, kToday - 1), 0U) << "measured in the future";
-  const std::vector<std::function<void(LearntWhere&)>> changes{
-      [](LearntWhere& w) { w.libtapa = "0.2.0"; }, [](LearntWhere& w) { w.mpi += " "; },
-      [](LearntWhere& w) { w.cpu = "another"; }, [](LearntWhere& w) { w.settings = ""; },
-      [](LearntWhere& w) { w.job = 17; }};
+  const std::vector<std::function<void(ResultsWhere&)>> changes{
+      [](ResultsWhere& w) { w.libtapa = "0.2.0"; }, [](ResultsWhere& w) { w.mpi += " "; },
+      [](ResultsWhere& w) { w.cpu = "another"; }, [](ResultsWhere& w) { w.settings = ""; },
+      [](ResultsWhere& w) { w.job = 17; }};
   for (const auto& change : changes) {
-    LearntWhere other = a_place();
+    ResultsWhere other = a_place();
     change(other);
     EXPECT_EQ(count(other, 4, kToday), 0U);
   }
@@ -90,9 +89,9 @@ TEST(Learnt, FitsWhereAllIsEqual) {
 // A run's communicators.
 
 TEST(Learnt, CommunicatorsOfARunAreOneShape) {
-  Learnt run;
-  LearntShape first = of_this_run(a_shape({a_size({plan("mpi", 1e-5, 5)}, false)}));
-  LearntShape second = of_this_run(a_shape());
+  Results run;
+  ShapeResults first = of_this_run(a_shape({a_size({plan("mpi", 1e-5, 5)}, false)}));
+  ShapeResults second = of_this_run(a_shape());
   add_to_run(run, first);
   add_to_run(run, second);
   ASSERT_EQ(run.shapes.size(), 1U);
@@ -102,17 +101,17 @@ TEST(Learnt, CommunicatorsOfARunAreOneShape) {
   add_to_run(run, first);
   EXPECT_TRUE(run.shapes[0].sizes[0].decided);
   EXPECT_EQ(run.shapes[0].sizes[0].calls, 3000);
-  LearntShape elsewhere = second;
+  ShapeResults elsewhere = second;
   elsewhere.topology = "0";
   add_to_run(run, elsewhere);
   EXPECT_EQ(run.shapes.size(), 2U);
 }
 
 TEST(Learnt, ANewResultTellsMoreThanAKnownOne) {
-  Learnt run;
-  LearntShape known = of_this_run(a_shape());
+  Results run;
+  ShapeResults known = of_this_run(a_shape());
   known.sizes[0].day = kToday - 3;
-  LearntShape fresh = of_this_run(a_shape({a_size({plan("mpi", 1e-5), plan("memory", 2e-5)}, false)}));
+  ShapeResults fresh = of_this_run(a_shape({a_size({plan("mpi", 1e-5), plan("memory", 2e-5)}, false)}));
   add_to_run(run, known);
   add_to_run(run, fresh);
   EXPECT_EQ(run.shapes[0].sizes[0].plans, fresh.sizes[0].plans);
@@ -121,89 +120,89 @@ TEST(Learnt, ANewResultTellsMoreThanAKnownOne) {
 // Runs after each other.
 
 TEST(Merged, AFirstRunIsStamped) {
-  const Learnt after = merged({}, {{of_this_run(a_shape())}}, kToday);
-  EXPECT_EQ(after, Learnt{{a_shape()}});
+  const Results after = merged({}, {{of_this_run(a_shape())}}, kToday);
+  EXPECT_EQ(after, Results{{a_shape()}});
 }
 
 TEST(Merged, NothingIsNothing) {
-  EXPECT_EQ(merged({}, {}, kToday), Learnt{});
-  EXPECT_EQ(merged({{a_shape()}}, {}, kToday), Learnt{{a_shape()}});
-  EXPECT_EQ(merged({}, {{of_this_run(a_shape({}))}}, kToday), Learnt{}) << "a shape without sizes";
+  EXPECT_EQ(merged({}, {}, kToday), Results{});
+  EXPECT_EQ(merged({{a_shape()}}, {}, kToday), Results{{a_shape()}});
+  EXPECT_EQ(merged({}, {{of_this_run(a_shape({}))}}, kToday), Results{}) << "a shape without sizes";
 }
 
 TEST(Merged, ANewResultReplacesAnOldOneButForWhatItLeftOut) {
-  const LearntShape old = a_shape({a_size({plan("linear", 1e-5), plan("mpi", 2e-5, 65, true),
-                                           plan("pairwise", 9e-5, 3, true), plan("bruck", 2e-5, 9)})});
-  const LearntShape fresh =
+  const ShapeResults old = a_shape({a_size({plan("linear", 1e-5), plan("mpi", 2e-5, 65, true),
+                                            plan("pairwise", 9e-5, 3, true), plan("bruck", 2e-5, 9)})});
+  const ShapeResults fresh =
       of_this_run(a_shape({a_size({plan("mpi", 1e-5), plan("linear", 3e-5, 9, true)})}));
-  const Learnt after = merged({{old}}, {{fresh}}, kToday + 1);
+  const Results after = merged({{old}}, {{fresh}}, kToday + 1);
   ASSERT_EQ(after.shapes.size(), 1U);
   ASSERT_EQ(after.shapes[0].sizes.size(), 1U);
   EXPECT_EQ(after.shapes[0].sizes[0].day, kToday) << "as old as what it has from before";
   EXPECT_THAT(after.shapes[0].sizes[0].plans,
               ElementsAre(plan("mpi", 1e-5), plan("linear", 3e-5, 9, true), plan("pairwise", 9e-5, 3, true)));
   // What was left out is forgotten with the result that it came from.
-  const Learnt late = merged({{old}}, {{fresh}}, kToday + kLearntDays + 1);
+  const Results late = merged({{old}}, {{fresh}}, kToday + kResultsDays + 1);
   EXPECT_EQ(late.shapes[0].sizes[0].plans.size(), 2U);
 }
 
 // A program that runs each day, and never so long that a size is decided.
 TEST(Merged, WhatWasLeftOutComesBackAfterAMonth) {
-  Learnt file{{a_shape({a_size({plan("mpi", 1e-5), plan("pairwise", 9e-5, 3, true)}, false)})}};
-  const LearntShape fresh =
+  Results file{{a_shape({a_size({plan("mpi", 1e-5), plan("pairwise", 9e-5, 3, true)}, false)})}};
+  const ShapeResults fresh =
       of_this_run(a_shape({a_size({plan("mpi", 1e-5), plan("linear", 1e-5, 9)}, false)}));
   const auto is_left_out = [&] { return !start_from(file.shapes[0].sizes[0]).without.empty(); };
-  for (int day = kToday + 1; day <= kToday + kLearntDays; ++day) {
+  for (int day = kToday + 1; day <= kToday + kResultsDays; ++day) {
     file = merged(file, {{fresh}}, day);
     ASSERT_TRUE(is_left_out()) << day - kToday;
   }
-  file = merged(file, {{fresh}}, kToday + kLearntDays + 1);
+  file = merged(file, {{fresh}}, kToday + kResultsDays + 1);
   EXPECT_FALSE(is_left_out());
 }
 
 TEST(Merged, WhatHoldsNoMoreGivesWayFirst) {
-  Learnt file;
+  Results file;
   for (int number = 0; number < 100; ++number) {  // under a clock that was ten years ahead
-    LearntShape ahead = a_shape();
+    ShapeResults ahead = a_shape();
     ahead.topology = std::to_string(number);
     file = merged(file, {{of_this_run(ahead)}}, kToday + 3650);
   }
   file = merged(file, {{of_this_run(a_shape())}}, kToday);
   EXPECT_EQ(fitting(file, a_place(), 4, kToday).size(), 1U);
 
-  std::vector<LearntPlan> long_plans;
-  for (int radix = 2; radix < 2 + static_cast<int>(kMostLearntPlans); ++radix)
+  std::vector<PlanResult> long_plans;
+  for (int radix = 2; radix < 2 + static_cast<int>(kMostPlanResults); ++radix)
     long_plans.push_back(plan(
         "leaders:split=node,leaders=all,local=leader,fast=pairwise,slow=bruck(" + std::to_string(radix) + ")",
         1e-5));
-  LearntShape full = a_shape({});
+  ShapeResults full = a_shape({});
   for (std::size_t i = 0; i < 31; ++i) {
     full.sizes.push_back(a_size(long_plans));
     full.sizes.back().bytes = std::size_t{1} << i;
     full.sizes.back().calls = 1 << 20;
   }
   file = merged({}, {{of_this_run(full)}}, kToday);
-  LearntShape today = a_shape({a_size(long_plans)});
+  ShapeResults today = a_shape({a_size(long_plans)});
   today.sizes[0].uniform = false;
   today.sizes[0].calls = 1;
-  file = merged(file, {{of_this_run(today)}}, kToday + kLearntDays + 1);
-  EXPECT_EQ(fitting(file, a_place(), 4, kToday + kLearntDays + 1).size(), 1U) << "few calls, but of today";
+  file = merged(file, {{of_this_run(today)}}, kToday + kResultsDays + 1);
+  EXPECT_EQ(fitting(file, a_place(), 4, kToday + kResultsDays + 1).size(), 1U) << "few calls, but of today";
 }
 
 TEST(Merged, WhatStillHoldsKeepsItsDay) {
-  LearntShape known = a_shape();
+  ShapeResults known = a_shape();
   known.day = 0;
   known.sizes[0].calls = 7;
-  const Learnt after = merged({{a_shape()}}, {{known}}, kToday + 5);
+  const Results after = merged({{a_shape()}}, {{known}}, kToday + 5);
   EXPECT_EQ(after.shapes[0].day, kToday + 5);
   EXPECT_EQ(after.shapes[0].sizes[0].day, kToday);
   EXPECT_EQ(after.shapes[0].sizes[0].calls, 7);
 }
 
 TEST(Merged, TheOldestGiveWayAndTheFileIsShortEnough) {
-  Learnt file;
+  Results file;
   const auto run = [&](int number, int day, std::size_t sizes) {
-    LearntShape shape = of_this_run(a_shape({}));
+    ShapeResults shape = of_this_run(a_shape({}));
     shape.topology = std::to_string(number);
     shape.where.mpi = std::string(512, 'x');
     for (std::size_t i = 0; i < sizes; ++i) {
@@ -219,10 +218,10 @@ TEST(Merged, TheOldestGiveWayAndTheFileIsShortEnough) {
       shape.sizes.back().calls = 1 << 30;
     }
     file = merged(std::move(file), {{shape}}, day);
-    const std::string text = learnt_json(file);
-    EXPECT_LE(text.size(), kMostLearntBytes);
-    EXPECT_EQ(parse_learnt(text, "written"), file);
-    EXPECT_LE(file.shapes.size(), kMostLearntShapes);
+    const std::string text = results_json(file);
+    EXPECT_LE(text.size(), kMostResultsBytes);
+    EXPECT_EQ(parse_results(text, "written"), file);
+    EXPECT_LE(file.shapes.size(), kMostShapeResults);
     EXPECT_EQ(file.shapes[0].topology, std::to_string(number)) << "the last one stays";
   };
   for (int number = 0; number < 100; ++number) run(number, kToday + number, 1);
@@ -236,44 +235,44 @@ TEST(Merged, TheOldestGiveWayAndTheFileIsShortEnough) {
 }
 
 TEST(Differs, OnlyWhatCounts) {
-  const Learnt before{{a_shape()}};
-  const auto changed = [&](const std::function<void(LearntShape&)>& change) {
-    Learnt after = before;
+  const Results before{{a_shape()}};
+  const auto changed = [&](const std::function<void(ShapeResults&)>& change) {
+    Results after = before;
     change(after.shapes[0]);
     return differs(before, after);
   };
-  EXPECT_FALSE(changed([](LearntShape&) {}));
-  EXPECT_FALSE(changed([](LearntShape& s) { s.sizes[0].calls = 1; }));
-  EXPECT_FALSE(changed([](LearntShape& s) { s.day += 2; }));
-  EXPECT_TRUE(changed([](LearntShape& s) { s.day += 3; }));
-  EXPECT_TRUE(changed([](LearntShape& s) { s.sizes[0].day += 1; }));
-  EXPECT_TRUE(changed([](LearntShape& s) { s.sizes[0].plans.pop_back(); }));
-  EXPECT_TRUE(changed([](LearntShape& s) { s.sizes.push_back(s.sizes[0]); }));
+  EXPECT_FALSE(changed([](ShapeResults&) {}));
+  EXPECT_FALSE(changed([](ShapeResults& s) { s.sizes[0].calls = 1; }));
+  EXPECT_FALSE(changed([](ShapeResults& s) { s.day += 2; }));
+  EXPECT_TRUE(changed([](ShapeResults& s) { s.day += 3; }));
+  EXPECT_TRUE(changed([](ShapeResults& s) { s.sizes[0].day += 1; }));
+  EXPECT_TRUE(changed([](ShapeResults& s) { s.sizes[0].plans.pop_back(); }));
+  EXPECT_TRUE(changed([](ShapeResults& s) { s.sizes.push_back(s.sizes[0]); }));
   EXPECT_TRUE(differs({}, before));
 }
 
 // The file.
 
 json a_document() {
-  return json::parse(learnt_json({{a_shape()}}));
+  return json::parse(results_json({{a_shape()}}));
 }
 
 std::string error_of(const std::string& text) {
   try {
-    (void)parse_learnt(text, "c.json");
+    (void)parse_results(text, "c.json");
   } catch (const std::invalid_argument& error) {
     return error.what();
   }
   return "accepted";
 }
 
-TEST(LearntFile, ReadsWhatItWrites) {
-  const Learnt learnt{{a_shape(), a_shape({a_size({plan("linear", 0.25, 1, true)}, false, 1)})}};
-  EXPECT_EQ(parse_learnt(learnt_json(learnt), "c.json"), learnt);
-  EXPECT_EQ(parse_learnt(learnt_json({}), "c.json"), Learnt{});
+TEST(ResultsFile, ReadsWhatItWrites) {
+  const Results results{{a_shape(), a_shape({a_size({plan("linear", 0.25, 1, true)}, false, 1)})}};
+  EXPECT_EQ(parse_results(results_json(results), "c.json"), results);
+  EXPECT_EQ(parse_results(results_json({}), "c.json"), Results{});
 }
 
-TEST(LearntFile, RefusesWhatIsWrongWithItsPlace) {
+TEST(ResultsFile, RefusesWhatIsWrongWithItsPlace) {
   struct Case {
     const char* pointer;
     json value;
@@ -305,7 +304,7 @@ TEST(LearntFile, RefusesWhatIsWrongWithItsPlace) {
   }
 }
 
-TEST(LearntFile, HasLimits) {
+TEST(ResultsFile, HasLimits) {
   const auto repeated = [](const char* list, std::size_t times) {
     json document = a_document();
     json& array = document[json::json_pointer(list)];
@@ -313,13 +312,13 @@ TEST(LearntFile, HasLimits) {
     while (array.size() < times) array.push_back(first);
     return document.dump();
   };
-  EXPECT_THAT(error_of(repeated("/shapes", kMostLearntShapes + 1)), HasSubstr("$.shapes"));
-  EXPECT_THAT(error_of(repeated("/shapes/0/sizes", kMostLearntSizes + 1)), HasSubstr("sizes"));
-  EXPECT_THAT(error_of(std::string(kMostLearntBytes + 1, ' ')), HasSubstr("65536"));
+  EXPECT_THAT(error_of(repeated("/shapes", kMostShapeResults + 1)), HasSubstr("$.shapes"));
+  EXPECT_THAT(error_of(repeated("/shapes/0/sizes", kMostSizeResults + 1)), HasSubstr("sizes"));
+  EXPECT_THAT(error_of(std::string(kMostResultsBytes + 1, ' ')), HasSubstr("65536"));
 }
 
-TEST(LearntFile, EveryCutIsRefused) {
-  const std::string whole = learnt_json({{a_shape()}});
+TEST(ResultsFile, EveryCutIsRefused) {
+  const std::string whole = results_json({{a_shape()}});
   for (std::size_t length = 0; length + 2 < whole.size(); ++length)
     EXPECT_NE(error_of(whole.substr(0, length)), "accepted") << length;
 }

@@ -35,7 +35,7 @@ TEST(ReportText, NamesCallsAsTheProgramMadeThem) {
 
 TEST(ReportText, SaysWhatEarlierRunsFound) {
   ReportHead head = kHead;
-  head.learnt = "2 sizes";
+  head.results = "2 sizes";
   const std::vector<ReportRow> rows{forwarded("MPI_Alltoall", 1, "one rank")};
   EXPECT_THAT(format_report(rows, head), HasSubstr("ms\n  cache       2 sizes\n"));
   EXPECT_THAT(format_report(rows, kHead), Not(HasSubstr("  cache ")));

@@ -1,7 +1,7 @@
 // What the libraries see of the environment and of folders.
 #include <iostream>
 
-#include "comm/learnt_store.hpp"
+#include "comm/results_store.hpp"
 #include "exchange/plugin_path.hpp"
 #include "files/environment.hpp"
 #include "topology/topology_file.hpp"
@@ -14,5 +14,5 @@ int main() {
   std::vector<std::string> warnings;
   const tapa::Options options = tapa::Options::from_environment(files::variables(), warnings);
   std::cout << "tuning: " << options.text("tuning") << "\ntopology: " << options.text("topology")
-            << "\ncache: " << tapa::learnt_file(options) << "\n";
+            << "\ncache: " << tapa::results_file(options) << "\n";
 }

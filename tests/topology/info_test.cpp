@@ -223,23 +223,23 @@ TEST(Algorithms, EachHasAPredictedTime) {
 }
 
 TEST(Info, SaysWhatEarlierRunsHaveLeft) {
-  const LearntWhere here{"0.1.0", "MPI", "a processor", "0", 4};
-  EXPECT_EQ(learnt_text({}, here, 100), "nothing is kept (TAPA_CACHE names no file)");
-  EXPECT_EQ(learnt_text({"/f", "is no file", {}}, here, 100), "/f: not used: is no file");
-  EXPECT_EQ(learnt_text({"/f", "", {}}, here, 100), "/f: empty");
-  const LearntSize size{true, 64, true, 9, 100, {{parse_choice("mpi"), 1e-5, 5, false}}};
-  LearntWhere other_job = here;
+  const ResultsWhere here{"0.1.0", "MPI", "a processor", "0", 4};
+  EXPECT_EQ(results_text({}, here, 100), "nothing is kept (TAPA_CACHE names no file)");
+  EXPECT_EQ(results_text({"/f", "is no file", {}}, here, 100), "/f: not used: is no file");
+  EXPECT_EQ(results_text({"/f", "", {}}, here, 100), "/f: empty");
+  const SizeResult size{true, 64, true, 9, 100, {{parse_choice("mpi"), 1e-5, 5, false}}};
+  ResultsWhere other_job = here;
   other_job.job = 8;
-  LearntWhere other_mpi = here;
+  ResultsWhere other_mpi = here;
   other_mpi.mpi = "another";
-  LearntFile file{"/f", "", {}};
-  for (const LearntWhere& where : {here, other_job, other_mpi})
+  ResultsFile file{"/f", "", {}};
+  for (const ResultsWhere& where : {here, other_job, other_mpi})
     file.content.shapes.push_back({where, 4, "0", 100, {size, size}});
-  EXPECT_EQ(learnt_text(file, here, 100),
+  EXPECT_EQ(results_text(file, here, 100),
             "/f: 6 sizes of 3 kinds of communicators, 4 from this machine with these libraries, 2 of these "
             "from jobs of 4 "
             "ranks with these settings");
-  EXPECT_THAT(learnt_text(file, here, 200), HasSubstr("6 sizes of 3 kinds of communicators, 0 from"));
+  EXPECT_THAT(results_text(file, here, 200), HasSubstr("6 sizes of 3 kinds of communicators, 0 from"));
 }
 
 }  // namespace

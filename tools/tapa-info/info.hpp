@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "autotune/learnt.hpp"
+#include "autotune/results.hpp"
 #include "comm/device_way.hpp"
 #include "topology/record.hpp"
 #include "topology/topology.hpp"
@@ -41,20 +41,20 @@ struct DeviceBuffers {
 [[nodiscard]] std::string as_text(const Topology& topology, const std::vector<Record>& records,
                                   const std::optional<DeviceBuffers>& devices, int nodes_shown);
 
-/// Everything as JSON, schema "tapa-info/1"; "topology" in it is a topology file, "learnt" learnt_text().
+/// Everything as JSON, schema "tapa-info/1"; "topology" in it is a topology file, "learnt" results_text().
 [[nodiscard]] std::string as_json(const Topology& topology, const std::vector<Record>& records,
                                   const std::optional<DeviceBuffers>& devices,
-                                  const std::string& learnt = {});
+                                  const std::string& results = {});
 
 /// What earlier runs have left.
-struct LearntFile {
+struct ResultsFile {
   std::string path;     ///< "" where there is none
   std::string problem;  ///< why it is not used, or ""
-  Learnt content;
+  Results content;
 };
 /// Its path, how much is in it, and how much of that holds on this machine with these libraries (of `here`)
 /// today.
-[[nodiscard]] std::string learnt_text(const LearntFile& file, const LearntWhere& here, int today);
+[[nodiscard]] std::string results_text(const ResultsFile& file, const ResultsWhere& here, int today);
 
 /// Levels as nested boxes, ranks with the colour of their NIC, rails as lines. At most the first
 /// `nodes_shown` nodes.

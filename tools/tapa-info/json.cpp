@@ -6,7 +6,7 @@
 namespace tapa::info {
 
 std::string as_json(const Topology& topology, const std::vector<Record>& records,
-                    const std::optional<DeviceBuffers>& devices, const std::string& learnt) {
+                    const std::optional<DeviceBuffers>& devices, const std::string& results) {
   using Json = nlohmann::ordered_json;
   Json out = {{"schema", "tapa-info/1"}};
   out["topology"] = Json::parse(write_topology(topology));
@@ -29,7 +29,7 @@ std::string as_json(const Topology& topology, const std::vector<Record>& records
     };
     out["device_buffers"] = {{"all_ranks", decision(devices->world)}, {"node", decision(devices->node)}};
   }
-  if (!learnt.empty()) out["learnt"] = learnt;
+  if (!results.empty()) out["learnt"] = results;
   out["hints"] = Json::array();
   for (const Hint& h : find_hints(topology, records)) {
     out["hints"].push_back({{"kind", h.kind}, {"text", h.text}, {"advice", h.advice}});

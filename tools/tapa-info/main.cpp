@@ -6,9 +6,9 @@
 #include <iostream>
 #include <stdexcept>
 
-#include "autotune/learnt_file.hpp"
+#include "autotune/results_file.hpp"
 #include "comm/device_way.hpp"
-#include "comm/learnt_store.hpp"
+#include "comm/results_store.hpp"
 #include "device/tokens.hpp"
 #include "files/environment.hpp"
 #include "files/input_file.hpp"
@@ -137,18 +137,18 @@ std::optional<tapa::info::DeviceBuffers> devices(const tapa::Topology& topology,
 std::string earlier_results() {
   std::vector<std::string> warnings;
   const tapa::Options options = options_of_process(warnings);
-  tapa::info::LearntFile file;
-  file.path = tapa::learnt_file(options);
+  tapa::info::ResultsFile file;
+  file.path = tapa::results_file(options);
   if (!file.path.empty()) {
     try {
-      file.content = tapa::parse_learnt(files::read_text(file.path, tapa::kMostLearntBytes), file.path);
+      file.content = tapa::parse_results(files::read_text(file.path, tapa::kMostResultsBytes), file.path);
     } catch (const files::FileError& error) {
       if (!error.is_missing()) file.problem = error.what();
     } catch (const std::invalid_argument& error) {
       file.problem = error.what();
     }
   }
-  return tapa::info::learnt_text(file, tapa::learnt_where(options), tapa::today());
+  return tapa::info::results_text(file, tapa::results_where(options), tapa::today());
 }
 
 /// Everything that rank 0 prints.

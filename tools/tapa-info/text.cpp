@@ -203,19 +203,19 @@ std::string as_text(const Topology& topology, const std::vector<Record>& records
   return out.str();
 }
 
-std::string learnt_text(const LearntFile& file, const LearntWhere& here, int today) {
+std::string results_text(const ResultsFile& file, const ResultsWhere& here, int today) {
   if (file.path.empty()) return "nothing is kept (TAPA_CACHE names no file)";
   if (!file.problem.empty()) return file.path + ": not used: " + file.problem;
   std::size_t all = 0;
   std::size_t machine = 0;
-  for (const LearntShape& shape : file.content.shapes) {
+  for (const ShapeResults& shape : file.content.shapes) {
     all += shape.sizes.size();
     if (!shape.where.same_machine(here)) continue;
-    for (const LearntShape& fits : fitting({{shape}}, shape.where, 0, today)) machine += fits.sizes.size();
+    for (const ShapeResults& fits : fitting({{shape}}, shape.where, 0, today)) machine += fits.sizes.size();
   }
   if (all == 0) return file.path + ": empty";
   std::size_t job = 0;
-  for (const LearntShape& shape : fitting(file.content, here, 0, today)) job += shape.sizes.size();
+  for (const ShapeResults& shape : fitting(file.content, here, 0, today)) job += shape.sizes.size();
   return file.path + ": " + plural(all, "size") + " of " + plural(file.content.shapes.size(), "kind") +
          " of communicators, " + std::to_string(machine) + " from this machine with these libraries, " +
          std::to_string(job) + " of these from jobs of " +

@@ -17,7 +17,7 @@
 #include "run/progress.hpp"
 #include "run/world.hpp"
 #include "tapa/tapa.h"
-#include "world/guest.hpp"
+#include "world/drop_in.hpp"
 #include "world/world.hpp"
 
 using namespace tapa;
@@ -46,7 +46,7 @@ std::string own_version() {
 /// Makes the world of MPI_COMM_WORLD, and sets that up where its ranks share memory or plans may carry its
 /// calls. Collective. What is not possible leaves all-to-all to MPI, on all ranks alike, and is said once.
 /// Ends the job when only this rank knows of a failure.
-void begin_guest() noexcept {
+void begin_drop_in() noexcept {
   const double began = PMPI_Wtime();
   int rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -162,11 +162,11 @@ static void warm_up() {
 
 int TAPA_Guest(const char* version) {
   if (version == nullptr || version != own_version()) return MPI_ERR_OTHER;
-  become_guest();
+  become_drop_in();
   Progress::outlast_finalize();
   return contained("TAPA_Guest", [] {
     if (!world_runs()) return MPI_SUCCESS;
-    begin_guest();
+    begin_drop_in();
     warm_up();
     return MPI_SUCCESS;
   });

@@ -172,36 +172,36 @@ void Autotuner::begin_trial(Running& running, const ProbeKey& key, Choice plan, 
   running.tried = true;
 }
 
-void Autotuner::remember(std::vector<LearntSize> sizes) {
-  learnt_ = std::move(sizes);
+void Autotuner::remember(std::vector<SizeResult> sizes) {
+  earlier_ = std::move(sizes);
 }
 
 /// A competition that is about to begin goes on where an earlier run has left off.
 void Autotuner::recall(Running& running, const ProbeKey& key, Offer offer) {
-  const auto found = std::ranges::find_if(learnt_, [&](const LearntSize& size) {
+  const auto found = std::ranges::find_if(earlier_, [&](const SizeResult& size) {
     return size.uniform == key.uniform && size.bytes == key.size_class;
   });
-  if (found == learnt_.end() || !key.mpi) return;
-  const LearntStart start = start_from(*found);
+  if (found == earlier_.end() || !key.mpi) return;
+  const ResultsStart start = start_from(*found);
   const auto has = [&](const Choice& choice) { return source_.possible(choice, offer.memory); };
   switch (start.kind) {
-    case LearntStart::Kind::trial:
+    case ResultsStart::Kind::trial:
       if (!has(start.plan)) return;
       begin_trial(running, key, start.plan);
-      running.learnt = &*found;
+      running.results = &*found;
       break;
-    case LearntStart::Kind::mpi: {
+    case ResultsStart::Kind::mpi: {
       const auto is_mpi = [](const auto& plan) { return plan.choice.algorithm == Algorithm::mpi; };
-      std::vector<LearntPlan> known = found->plans;
-      std::erase_if(known, [&](const LearntPlan& plan) { return !is_mpi(plan) && !has(plan.choice); });
+      std::vector<PlanResult> known = found->plans;
+      std::erase_if(known, [&](const PlanResult& plan) { return !is_mpi(plan) && !has(plan.choice); });
       std::stable_partition(known.begin(), known.end(), is_mpi);
       if (known.size() < 2) return;  // nothing that MPI could be compared with later
       running.autotuning = Autotuning::finished(known);
-      running.learnt = &*found;
+      running.results = &*found;
       wait_for_review(running);
       break;
     }
-    case LearntStart::Kind::compete: {
+    case ResultsStart::Kind::compete: {
       std::vector<Choice> choices = running.autotuning.choices();
       const auto slow = [&](const Choice& choice) {
         return std::ranges::find(start.without, choice) != start.without.end();
@@ -216,7 +216,7 @@ void Autotuner::recall(Running& running, const ProbeKey& key, Offer offer) {
 std::unique_ptr<Autotuner::Running> Autotuner::begin(const ProbeKey& key, std::size_t bytes, Offer offer) {
   auto running = std::unique_ptr<Running>(new Running(compete(key, choices_for(key, bytes, offer))));
   recall(*running, key, offer);
-  running->tried |= running->learnt != nullptr || !budget_.limited() || source_.one_choice();
+  running->tried |= running->results != nullptr || !budget_.limited() || source_.one_choice();
   if (!running->tried) trust_model(*running, key, bytes, offer);
   return running;
 }
@@ -239,8 +239,8 @@ void Autotuner::trust_model(Running& running, const ProbeKey& key, std::size_t b
 }
 
 /// What a competition knows now.
-static LearntSize size_of(const ProbeKey& key, const Autotuning& found) {
-  LearntSize size;
+static SizeResult size_of(const ProbeKey& key, const Autotuning& found) {
+  SizeResult size;
   size.uniform = key.uniform;
   size.bytes = key.size_class;
   size.decided = found.complete();
@@ -248,13 +248,13 @@ static LearntSize size_of(const ProbeKey& key, const Autotuning& found) {
   return size;
 }
 
-std::vector<LearntSize> Autotuner::learnt(int aging) const {
-  std::vector<LearntSize> sizes;
+std::vector<SizeResult> Autotuner::results(int aging) const {
+  std::vector<SizeResult> sizes;
   for (const auto& [key, running] : runs_) {
     if (!key.mpi) continue;
-    const bool renewed = running->held && running->learnt != nullptr && running->learnt->day < aging;
-    LearntSize size = running->learnt != nullptr && !renewed
-                          ? *running->learnt
+    const bool renewed = running->held && running->results != nullptr && running->results->day < aging;
+    SizeResult size = running->results != nullptr && !renewed
+                          ? *running->results
                           : size_of(key, running->before ? *running->before : running->autotuning);
     size.calls = static_cast<int>(std::min<std::uint64_t>(running->calls, INT32_MAX));
     if (!size.plans.empty()) sizes.push_back(std::move(size));
@@ -280,7 +280,7 @@ void Autotuner::review(const ProbeKey& key, Running& running) {
   running.autotuning = compete(key, std::move(choices));
 }
 
-/// Also in a program that asked for plans: what was learnt may hold no more.
+/// Also in a program that asked for plans: what is known may hold no more.
 void Autotuner::wait_for_review(Running& running) {
   running.until_review = running.reviews < kReviews ? kFirstReview << (2 * running.reviews) : UINT64_MAX;
   ++running.reviews;
@@ -291,7 +291,7 @@ void Autotuner::end_trial(const ProbeKey& key, Running& running) {
   running.held = running.autotuning.ranking().front() == 0;
   if (running.held) return wait_for_review(running);
   running.autotuning = compete(key, std::move(otherwise));
-  running.learnt = nullptr;
+  running.results = nullptr;
   ++used_.refuted;
 }
 
@@ -303,7 +303,7 @@ void Autotuner::end_round(const ProbeKey& key, Running& running, std::size_t byt
     end_trial(key, running);
   } else {
     running.before.reset();
-    running.learnt = nullptr;
+    running.results = nullptr;
     running.until_review = UINT64_MAX;
     if (budget_.limited() && key.mpi && running.autotuning.choices().size() > 1) wait_for_review(running);
   }
@@ -341,7 +341,7 @@ void Autotuner::record(const ProbeKey& key, double seconds, std::uint64_t sent) 
 
 void Autotuner::reset() {
   runs_.clear();
-  learnt_.clear();
+  earlier_.clear();
 }
 
 }  // namespace tapa

@@ -16,8 +16,8 @@
 
 #include "autotune/autotuning.hpp"
 #include "autotune/candidates.hpp"
-#include "autotune/learnt.hpp"
 #include "autotune/probe_budget.hpp"
+#include "autotune/results.hpp"
 #include "plan/choose.hpp"
 #include "run/small_reduce.hpp"
 
@@ -91,11 +91,11 @@ class Autotuner {
     std::unique_ptr<Autotuning> before;       // what was decided, while that is being looked at again
     std::uint64_t until_review = UINT64_MAX;  // calls, once it is decided
     unsigned reviews = 0;
-    std::uint64_t calls = 0;             // that were no probes
-    const LearntSize* learnt = nullptr;  // what an earlier run has found, as long as nothing else is known
-    std::vector<Choice> otherwise;       // what competes when that does not hold; empty: it is no trial
-    bool tried = false;                  // there was a trial, or there shall be none
-    bool held = false;                   // a trial has ended, and it does hold
+    std::uint64_t calls = 0;              // that were no probes
+    const SizeResult* results = nullptr;  // what an earlier run has found, as long as nothing else is known
+    std::vector<Choice> otherwise;        // what competes when that does not hold; empty: it is no trial
+    bool tried = false;                   // there was a trial, or there shall be none
+    bool held = false;                    // a trial has ended, and it does hold
 
     /// Whether the next call takes the same way as the last one, and is no probe.
     [[nodiscard]] bool repeats() const {
@@ -117,10 +117,10 @@ class Autotuner {
   [[nodiscard]] Running* decided_by(const ProbeKey& key);
 
   /// What earlier runs have found for these ranks, to begin with. Alike on all ranks, before the first call.
-  void remember(std::vector<LearntSize> sizes);
+  void remember(std::vector<SizeResult> sizes);
   /// What is known now, as far as another run could use it. `aging`: results measured before that day are
   /// told as new when they still hold.
-  [[nodiscard]] std::vector<LearntSize> learnt(int aging) const;
+  [[nodiscard]] std::vector<SizeResult> results(int aging) const;
   /// Sizes that began with a result of an earlier run, and those of them where it did not hold.
   struct Used {
     int sizes = 0;
@@ -169,7 +169,7 @@ class Autotuner {
   int ranks_;
   ProbeBudget budget_;  // of the competitions below
   std::map<ProbeKey, std::unique_ptr<Running>> runs_;
-  std::vector<LearntSize> learnt_;  // of earlier runs
+  std::vector<SizeResult> earlier_;  // of earlier runs
   Used used_;
 };
 

@@ -40,9 +40,9 @@ Autotuning Autotuning::trial(Choice plan, ProbeBudget& budget, std::uint64_t sma
   return autotuning;
 }
 
-Autotuning Autotuning::finished(const std::vector<LearntPlan>& best_first) {
+Autotuning Autotuning::finished(const std::vector<PlanResult>& best_first) {
   std::vector<Choice> choices;
-  for (const LearntPlan& plan : best_first) choices.push_back(plan.choice);
+  for (const PlanResult& plan : best_first) choices.push_back(plan.choice);
   Autotuning autotuning(std::move(choices));
   autotuning.left_.clear();
   autotuning.ranking_.clear();
@@ -55,7 +55,7 @@ Autotuning Autotuning::finished(const std::vector<LearntPlan>& best_first) {
   return autotuning;
 }
 
-std::vector<LearntPlan> Autotuning::known() const {
+std::vector<PlanResult> Autotuning::known() const {
   std::vector<std::size_t> order = ranking_;  // before the end: those given up
   if (!complete_) {
     std::vector<std::size_t> left = left_;
@@ -63,7 +63,7 @@ std::vector<LearntPlan> Autotuning::known() const {
                              [&](std::size_t i) { return std::pair(calls_of(i) < kFewCalls, median(i)); });
     order.insert(order.begin(), left.begin(), left.end());
   }
-  std::vector<LearntPlan> plans;
+  std::vector<PlanResult> plans;
   for (const std::size_t i : order) {
     if (calls_of(i) == 0) continue;
     const bool given_up = complete_ ? i != ranking_.front() : std::ranges::find(left_, i) == left_.end();

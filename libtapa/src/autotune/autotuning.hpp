@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "autotune/learnt.hpp"
 #include "autotune/probe_budget.hpp"
+#include "autotune/results.hpp"
 #include "plan/choose.hpp"
 
 namespace tapa {
@@ -78,11 +78,11 @@ class Autotuning {
                                         std::uint64_t largest = UINT64_MAX, std::vector<double> mpi = {});
 
   /// Complete, with the result of an earlier run, the best plan first. Precondition: there is one.
-  [[nodiscard]] static Autotuning finished(const std::vector<LearntPlan>& best_first);
+  [[nodiscard]] static Autotuning finished(const std::vector<PlanResult>& best_first);
 
   /// What is known now of the plans that were called, the best first: before the end those of few calls come
   /// behind the others, and those given up last.
-  [[nodiscard]] std::vector<LearntPlan> known() const;
+  [[nodiscard]] std::vector<PlanResult> known() const;
 
   [[nodiscard]] const std::vector<Choice>& choices() const { return choices_; }
 

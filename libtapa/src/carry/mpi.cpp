@@ -16,10 +16,11 @@
 #include "run/error.hpp"
 #include "run/mpi_bytes.hpp"
 #include "run/mpi_call.hpp"
+#include "run/per_thread.hpp"
 #include "run/progress.hpp"
 #include "run/staged_call.hpp"
 #include "run/world.hpp"
-#include "world/guest.hpp"
+#include "world/drop_in.hpp"
 #include "world/process_options.hpp"
 
 namespace tapa {
@@ -40,7 +41,7 @@ int put_back(StagedCall& staged, std::string& message) noexcept {
 }
 
 /// A nonblocking call that MPI carries out and whose narrowed count arrays must live as long as it does.
-class HandedTask final : public Task {
+class HandedTask final : public Task, public HandedToMpi {
  public:
   /// `staged`: the copies that MPI works on; may be null.
   HandedTask(const Arguments& arguments, int peers, std::unique_ptr<StagedCall> staged)
@@ -98,32 +99,30 @@ std::unique_ptr<StagedCall> stage_for_mpi(const Arguments& arguments, int peers)
   return std::make_unique<StagedCall>(arguments, peers, *cuda_driver());
 }
 
-/// What a call owns while MPI carries it out. MPI's error handler may jump over any owner on the stack, so
-/// the thread keeps it: what was jumped over goes with its next such call.
-template <class Call>
-class Kept {
- public:
-  template <class... Parts>
-  static Call* make(Parts&&... parts) {
-    Call*& call = slot();
-    delete std::exchange(call, nullptr);
-    call = new Call(std::forward<Parts>(parts)...);
-    return call;
-  }
-  /// Gives `call` back, unless an error handler has made another such call since.
-  static std::unique_ptr<Call> take(const Call* call) {
-    return std::unique_ptr<Call>(slot() == call ? std::exchange(slot(), nullptr) : nullptr);
-  }
+/// Makes what a call owns while MPI carries it out; see HandedToMpi.
+template <class Call, class... Parts>
+Call* make_handed(Parts&&... parts) {
+  delete std::exchange(per_thread.handed, nullptr);
+  auto* const call = new Call(std::forward<Parts>(parts)...);
+  per_thread.handed = call;
+  return call;
+}
 
- private:
-  static Call*& slot() {
-    thread_local constinit Call* call = nullptr;
-    return call;
-  }
+/// Takes it back, unless an error handler has made another such call since.
+template <class Call>
+std::unique_ptr<Call> take_handed(Call* call) {
+  if (per_thread.handed != call) return nullptr;
+  per_thread.handed = nullptr;
+  return std::unique_ptr<Call>(call);
+}
+
+/// Count arrays as MPI takes them.
+struct HandedArrays final : HandedToMpi {
+  MpiCallStorage storage;
 };
 
 /// A blocking call that MPI does not get as it was made.
-class HandedCall {
+class HandedCall final : public HandedToMpi {
  public:
   HandedCall(const Arguments& arguments, HandOver how) {
     const int peers = peers_of(arguments.comm);
@@ -157,9 +156,9 @@ class HandedCall {
 /// Null: MPI may take the call as it was made, as there is no memory for it, or to refuse it.
 HandedCall* prepare_handed(const Arguments& arguments, HandOver how) {
   try {
-    return Kept<HandedCall>::make(arguments, how);
+    return make_handed<HandedCall>(arguments, how);
   } catch (const Mistake&) {
-    if (!is_guest() || !mpi_checks().arguments) throw;
+    if (!is_drop_in() || !mpi_checks().arguments) throw;
     return nullptr;
   } catch (const std::bad_alloc&) {
     if (how == HandOver::staged) throw;
@@ -173,7 +172,7 @@ int prepare(const Arguments& arguments, Arguments& narrowed) {
     MpiCallStorage none;  // as a rule: each thread would keep some
     const bool arrays = needs_arrays(arguments);
     narrowed = for_mpi(arguments, arrays ? peers_of(arguments.comm) : 0,
-                       arrays ? *Kept<MpiCallStorage>::make() : none);
+                       arrays ? make_handed<HandedArrays>()->storage : none);
     return MPI_SUCCESS;
   });
 }
@@ -197,17 +196,17 @@ HandedTask* prepare_task(const Arguments& arguments, bool arrays, bool as_made) 
   } else {
     return nullptr;
   }
-  return Kept<HandedTask>::make(arguments, peers, std::move(staged));
+  return make_handed<HandedTask>(arguments, peers, std::move(staged));
 }
 
 int submit_task(const Arguments& arguments, HandedTask* task, MPI_Request* request) {
   const int code = in_mpi(arguments.function, [&] { return task->begin(); });
   if (code != MPI_SUCCESS) {
-    Kept<HandedTask>::take(task);
+    take_handed(task);
     return code;
   }
   return guarded(arguments.comm, arguments.function, [&] {
-    check_mpi(Progress::instance().submit(Kept<HandedTask>::take(task), request), "MPI_Grequest_start");
+    check_mpi(Progress::instance().submit(take_handed(task), request), "MPI_Grequest_start");
     return MPI_SUCCESS;
   });
 }
@@ -259,14 +258,14 @@ int run_handed(const Arguments& arguments, HandOver how) {
   if (call == nullptr) return forward_as_made(arguments);
   code = in_mpi(arguments.function, [&] { return call->call(); });
   if (code != MPI_SUCCESS) {
-    Kept<HandedCall>::take(call);
+    take_handed(call);
     return code;
   }
   code = contained(arguments.function, [&] {
     call->finish();
     return MPI_SUCCESS;
   });
-  Kept<HandedCall>::take(call);
+  take_handed(call);
   return code == MPI_SUCCESS ? code : call_error_handler(arguments.comm, code);
 }
 
@@ -307,7 +306,7 @@ int init_handed(const Arguments& arguments, bool as_made, MPI_Request* request) 
 // MPI checks the arguments of a program that knows nothing of us.
 void check_before_mpi(const Arguments& arguments) {
   const Check check = own_options().settings().check;
-  if (!is_guest() && check != Check::off)
+  if (!is_drop_in() && check != Check::off)
     check_arguments(arguments, peers_of(arguments.comm), check != Check::mpi);
 }
 

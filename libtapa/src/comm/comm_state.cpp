@@ -6,17 +6,17 @@
 #include <stdexcept>
 #include <utility>
 
-#include "comm/learnt_store.hpp"
 #include "comm/machine_view.hpp"
 #include "comm/names.hpp"
 #include "comm/past_calls.hpp"
 #include "comm/registry.hpp"
+#include "comm/results_store.hpp"
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
 #include "run/log.hpp"
 #include "run/progress.hpp"
 #include "run/world.hpp"
-#include "world/guest.hpp"
+#include "world/drop_in.hpp"
 
 namespace tapa {
 
@@ -51,7 +51,7 @@ Rules rules_for(const std::shared_ptr<const Options>& options, const PlanChooser
   // otherwise.
   const bool samples = s.report == Reporting::on;
   rules.fast = s.enable && s.check < Check::data && !(samples && rules.compares());
-  rules.always_memory = rules.fast && !samples && machine.shares_buffers && chooser.one_choice() &&
+  rules.always_memory = rules.fast && machine.shares_buffers && chooser.one_choice() &&
                         !rules.mpi_is_forced && (!s.plan || s.plan->algorithm == Algorithm::memory);
   rules.device = device;
   rules.wait = policy_of(s.wait, crowded);
@@ -66,7 +66,7 @@ CommState::CommState(MPI_Comm user) {
 }
 
 CommState::~CommState() {
-  keep_learnt(*this);
+  keep_results(*this);
   if (parts_) keep_rows(parts_->report.rows(name_, rank_, size_));
   release();
 }
@@ -165,10 +165,10 @@ void CommState::adopt(Membership membership) {
     parts_->regions.set(membership_, rank_, manners_of(membership_, *options));
   follow(options, view_machine(membership_, *options, rank_, parts_->regions.available()));
   use_device_comm();
-  if (is_guest() && membership_.one_node && !parts_->regions.available())
+  if (is_drop_in() && membership_.one_node && !parts_->regions.available())
     throw SetupError(MPI_ERR_OTHER, "no memory of its node is left for it");
-  if (is_guest()) parts_->tuner.limit(0);
-  recall_learnt(std::exchange(membership_.learnt, {}), *parts_);
+  if (is_drop_in()) parts_->tuner.limit(0);
+  recall_results(std::exchange(membership_.results, {}), *parts_);
 }
 
 /// Takes what the set-up has made for buffers in GPU memory, and says what they cannot have.
@@ -179,8 +179,8 @@ void CommState::use_device_comm() {
   }
   if (!rules_->is_mpis) return;
   const std::string message = gpu_message(membership_.gpu_rank, rules_->device.why);
-  // A guest keeps nothing that it does not use.
-  if (is_guest() && !ready()) throw SetupError(MPI_ERR_OTHER, message);
+  // The drop-in keeps nothing that it does not use.
+  if (is_drop_in() && !ready()) throw SetupError(MPI_ERR_OTHER, message);
   if (rank_ == 0) warn_all_is_mpis(message);
 }
 

@@ -88,7 +88,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   void set_up_whole(const std::shared_ptr<World>& world, double began);
 
   /// For a blocking call of a program that knows nothing of the library: sets it up. Collective. True: it is.
-  /// Never throws: what a guest cannot set up stays with MPI. `alone`: also one of one rank.
+  /// Never throws: what the drop-in cannot set up stays with MPI. `alone`: also one of one rank.
   [[nodiscard]] bool welcome(MPI_Comm user, bool alone) noexcept;
   /// Whether the set-up has failed for good: calls are MPI's without a word between the ranks.
   [[nodiscard]] bool given_up() const { return given_up_; }
@@ -170,7 +170,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   int rank_ = 0;
   int size_ = 0;
   std::string name_;       // for the report
-  bool given_up_ = false;  // a guest's: MPI has it for good
+  bool given_up_ = false;  // under the drop-in: MPI has it for good
   std::atomic<bool> ready_ = false;
   std::unique_ptr<SetupError> failure_;
   Membership membership_;

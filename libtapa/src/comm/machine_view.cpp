@@ -11,7 +11,7 @@
 #include "topology/detect.hpp"
 #include "topology/override.hpp"
 #include "topology/topology_file.hpp"
-#include "world/guest.hpp"
+#include "world/drop_in.hpp"
 
 namespace tapa {
 
@@ -22,8 +22,8 @@ namespace {
 constexpr std::size_t kSure = std::size_t{64} << 10;
 constexpr std::size_t kSureCrowded = std::size_t{4} << 10;
 
-/// As the options ask for it, or as the world's ranks have described it; of a guest on one node nothing is
-/// asked.
+/// As the options ask for it, or as the world's ranks have described it; under the drop-in on one node
+/// nothing is asked.
 Topology topology_of(const Membership& membership, const Options& options) {
   const World& world = *membership.world;
   const int size = static_cast<int>(membership.in_world.size());
@@ -50,7 +50,7 @@ Topology topology_of(const Membership& membership, const Options& options) {
 /// communicators of as many.
 bool is_plain(const Membership& membership, const Options& options) {
   const World& world = *membership.world;
-  return is_guest() && membership.one_node && world.records().empty() && world.tuning().empty() &&
+  return is_drop_in() && membership.one_node && world.records().empty() && world.tuning().empty() &&
          options.settings().topology.empty() && !options.settings().nic_rate;
 }
 
@@ -90,7 +90,7 @@ MachineView view_machine(const Membership& membership, const Options& options, i
   MachineView view = is_plain(membership, options) ? plain_machine(membership, options, rank)
                                                    : describe_machine(membership, options, rank);
   view.shares_buffers = shares_buffers;
-  view.sure_bytes = !is_guest() || !shares_buffers ? 0 : membership.world->crowded() ? kSureCrowded : kSure;
+  view.sure_bytes = !is_drop_in() || !shares_buffers ? 0 : membership.world->crowded() ? kSureCrowded : kSure;
   return view;
 }
 

@@ -37,7 +37,7 @@ class MeanBlock {
   static constexpr unsigned kTellEvery = 16;
 
   std::optional<std::size_t> shared_;
-  unsigned by_mpi_ = 0;      // calls left to MPI since it was learnt
+  unsigned by_mpi_ = 0;      // calls left to MPI since it was told
   std::uint64_t calls_ = 0;  // of agree() that ended
   bool pending_ = false;
   SmallReduce sum_;

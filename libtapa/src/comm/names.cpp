@@ -4,13 +4,13 @@
 #include "plan/choose.hpp"
 #include "run/error.hpp"
 #include "run/world.hpp"
-#include "world/guest.hpp"
+#include "world/drop_in.hpp"
 #include "world/process_options.hpp"
 
 namespace tapa {
 
 std::string name_here(std::string_view function) {
-  return name_in_program(function, is_guest(), MPI_VERSION < 4);
+  return name_in_program(function, is_drop_in(), MPI_VERSION < 4);
 }
 
 std::string name_for_report(MPI_Comm comm) {

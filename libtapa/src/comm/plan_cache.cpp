@@ -17,50 +17,43 @@ std::size_t bytes_of(const PlanEntry& entry) {
   return bytes;
 }
 
-}  // namespace
-
 // FNV-1a, over words instead of bytes.
-std::size_t PlanCache::hash_of(std::string_view text, std::span<const std::size_t> numbers) {
+std::size_t hash_of(std::string_view text, std::span<const std::size_t> numbers) {
   std::size_t hash = std::hash<std::string_view>{}(text);
   for (const std::size_t n : numbers) hash = (hash ^ n) * 0x100000001b3ULL;
   return hash;
 }
 
+}  // namespace
+
 std::shared_ptr<PlanEntry> PlanCache::find(std::string_view text, std::span<const std::size_t> numbers) {
-  const auto [begin, end] = places_.equal_range(hash_of(text, numbers));
-  for (auto it = begin; it != end; ++it) {
-    const Place place = it->second;
-    if (place->text != text || !std::ranges::equal(place->numbers, numbers)) continue;
-    nodes_.splice(nodes_.begin(), nodes_, place);
-    return place->entry;
-  }
-  return nullptr;
+  const std::size_t hash = hash_of(text, numbers);
+  const auto place = std::ranges::find_if(nodes_, [&](const Node& node) {
+    return node.hash == hash && node.text == text && std::ranges::equal(node.numbers, numbers);
+  });
+  if (place == nodes_.end()) return nullptr;
+  nodes_.splice(nodes_.begin(), nodes_, place);
+  return place->entry;
 }
 
 void PlanCache::insert(std::string_view text, std::span<const std::size_t> numbers,
                        std::shared_ptr<PlanEntry> entry) {
-  const std::size_t hash = hash_of(text, numbers);
   entry->cached = true;
   entry->held = bytes_of(*entry) + numbers.size_bytes();
   held_ += entry->held;
-  nodes_.push_front({hash, std::string(text), {numbers.begin(), numbers.end()}, std::move(entry)});
-  places_.emplace(hash, nodes_.begin());
+  nodes_.push_front(
+      {hash_of(text, numbers), std::string(text), {numbers.begin(), numbers.end()}, std::move(entry)});
   shrink();
 }
 
 /// The most recently used entry stays whatever it holds, as it is about to be used.
 void PlanCache::shrink() {
-  while (nodes_.size() > capacity_ || (held_ > limit_ && nodes_.size() > 1)) drop_last();
-}
-
-void PlanCache::drop_last() {
-  const Place last = std::prev(nodes_.end());
-  const auto [begin, end] = places_.equal_range(last->hash);
-  places_.erase(
-      std::find_if(begin, end, [&](const auto& entry_place) { return entry_place.second == last; }));
-  held_ -= last->entry->held;
-  last->entry->cached = false;
-  nodes_.pop_back();
+  while (nodes_.size() > capacity_ || (held_ > limit_ && nodes_.size() > 1)) {
+    PlanEntry& last = *nodes_.back().entry;
+    held_ -= last.held;
+    last.cached = false;
+    nodes_.pop_back();
+  }
 }
 
 void PlanCache::keep(PlanEntry& entry, std::unique_ptr<Executor> executor) {
@@ -83,7 +76,6 @@ std::unique_ptr<Executor> PlanCache::take(PlanEntry& entry) {
 
 void PlanCache::clear() {
   for (const Node& node : nodes_) node.entry->cached = false;
-  places_.clear();
   nodes_.clear();
   held_ = 0;
 }

@@ -10,7 +10,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "plan/choose.hpp"
@@ -55,23 +54,18 @@ class PlanCache {
 
  private:
   struct Node {
-    std::size_t hash;
+    std::size_t hash;  // of the key, so that most others differ in a word
     std::string text;
     std::vector<std::size_t> numbers;
     std::shared_ptr<PlanEntry> entry;
   };
-  using Place = std::list<Node>::iterator;
 
-  [[nodiscard]] static std::size_t hash_of(std::string_view text, std::span<const std::size_t> numbers);
-
-  void drop_last();
   void shrink();
 
   std::size_t capacity_;
   std::size_t limit_ = std::numeric_limits<std::size_t>::max();
   std::size_t held_ = 0;
   std::list<Node> nodes_;  // most recently used first
-  std::unordered_multimap<std::size_t, Place> places_;
 };
 
 }  // namespace tapa

@@ -8,10 +8,10 @@
 #include <optional>
 
 #include "comm/comm_state.hpp"
-#include "comm/learnt_store.hpp"
 #include "comm/names.hpp"
 #include "comm/past_calls.hpp"
 #include "comm/report_text.hpp"
+#include "comm/results_store.hpp"
 #include "run/datatype.hpp"
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
@@ -20,7 +20,7 @@
 #include "run/progress.hpp"
 #include "run/world.hpp"
 #include "topology/detect_mpi.hpp"
-#include "world/guest.hpp"
+#include "world/drop_in.hpp"
 #include "world/process_options.hpp"
 #include "world/world.hpp"
 
@@ -65,22 +65,22 @@ std::string own_report() {
     const SetupTotal setup = setup_total();
     head = {0,
             seconds_since_beginning(),
-            is_guest() ? "MPI_Init" : "the first call",
+            is_drop_in() ? "MPI_Init" : "the first call",
             setup.setups,
             setup.seconds,
-            learnt_report()};
+            results_report()};
     PMPI_Comm_size(MPI_COMM_WORLD, &head->ranks);
   }
   return format_report(rows, head);
 }
 
-/// All by one rank, the head first, where all are known to be here: a guest's are when rank 0 has asked for a
-/// report.
+/// All by one rank, the head first, where all are known to be here: under the drop-in when rank 0 has asked
+/// for a report.
 void print_report() {
   std::string text = own_report();
   try {
     const auto world = World::of_process();
-    const bool all = is_guest() && world && world->options()->settings().report != Reporting::off;
+    const bool all = is_drop_in() && world && world->options()->settings().report != Reporting::off;
     if (all) {
       const std::vector<std::string> texts = gather_records(MPI_COMM_WORLD, text);
       text.clear();
@@ -101,7 +101,7 @@ int at_finalize(MPI_Comm, int, void*, void*) {
 void make_keyvals(Registry& r) {
   if (r.keyval != MPI_KEYVAL_INVALID) return;
   begin_clock();
-  if (!is_guest()) {  // else the drop-in says when
+  if (!is_drop_in()) {  // else the drop-in says when
     check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &r.end_keyval, nullptr),
               "MPI_Comm_create_keyval");
     check_mpi(PMPI_Comm_set_attr(MPI_COMM_SELF, r.end_keyval, nullptr), "MPI_Comm_set_attr");
@@ -154,9 +154,9 @@ void enlist(const std::shared_ptr<CommState>& state) {
 
 void end_states() {
   if (world_ends()) return;
-  for (const auto& state : living_states()) keep_learnt(*state);
+  for (const auto& state : living_states()) keep_results(*state);
   print_report();
-  save_learnt();
+  save_results();
   stop_watching();
   end_world();
   freed_communicators.fetch_add(1, std::memory_order_release);  // nobody goes by what it remembers

@@ -135,7 +135,7 @@ std::string format_head(const std::vector<ReportRow>& rows, const ReportHead& he
   if (s.other > 0) text += print("              %.3f s from start to completion of the others\n", s.other);
   text += comparison_line(s);
   if (head.setups > 0) text += setup_line(s, head);
-  if (!head.learnt.empty()) text += "  cache       " + head.learnt + "\n";
+  if (!head.results.empty()) text += "  cache       " + head.results + "\n";
   return text;
 }
 
@@ -165,9 +165,9 @@ std::string line_of(const ReportRow& row) {
 
 }  // namespace
 
-std::string name_in_program(std::string_view function, bool guest, bool mpix) {
+std::string name_in_program(std::string_view function, bool drop_in, bool mpix) {
   constexpr std::string_view own = "TAPA_";
-  if (!guest || !function.starts_with(own)) return std::string(function);
+  if (!drop_in || !function.starts_with(own)) return std::string(function);
   const bool persistent = function.find("_init") != std::string_view::npos;
   return std::string(persistent && mpix ? "MPIX_" : "MPI_") + std::string(function.substr(own.size()));
 }

@@ -19,12 +19,12 @@ struct ReportHead {
   std::string since;   ///< from when on: "MPI_Init"
   int setups = 0;      ///< communicators that were set up
   double setup_seconds = 0;
-  std::string learnt;  ///< what was used of earlier runs, or ""
+  std::string results;  ///< what was used of earlier runs, or ""
 };
 
-/// The name of an entry point as the program wrote it: a guest's program called MPI's ("TAPA_Ialltoallv" ->
-/// "MPI_Ialltoallv"), MPIX_ for persistent ones where `mpix`.
-[[nodiscard]] std::string name_in_program(std::string_view function, bool guest, bool mpix);
+/// The name of an entry point as the program wrote it: under the drop-in it called MPI's ("TAPA_Ialltoallv"
+/// -> "MPI_Ialltoallv"), MPIX_ for persistent ones where `mpix`.
+[[nodiscard]] std::string name_in_program(std::string_view function, bool drop_in, bool mpix);
 
 /// What a reader can tell a communicator without a name by: "ranks 0, 4, ... 12 of MPI_COMM_WORLD". `world`:
 /// the ranks of MPI_COMM_WORLD that its ranks are, in order; `size`: of MPI_COMM_WORLD.

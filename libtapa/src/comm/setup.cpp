@@ -5,14 +5,14 @@
 #include <numeric>
 #include <utility>
 
-#include "comm/learnt_store.hpp"
+#include "comm/results_store.hpp"
 #include "device/tokens.hpp"
 #include "run/device_memory.hpp"
 #include "run/private_comm.hpp"
 #include "run/world.hpp"
 #include "tapa/device.h"
 #include "transport/shm_buffers.hpp"
-#include "world/guest.hpp"
+#include "world/drop_in.hpp"
 #include "world/process_options.hpp"
 #include "world/watched.hpp"
 
@@ -32,7 +32,7 @@ struct Word {
   std::uint64_t first = 0;    // of the region
   std::uint64_t count = 0;
   std::uint64_t rounds = 0;
-  std::uint64_t learnt = 0;  // bytes of what it knows of such communicators
+  std::uint64_t results = 0;  // bytes of what it knows of such communicators
 
   Word& operator|=(const Word& other) {
     flags |= other.flags;
@@ -40,7 +40,7 @@ struct Word {
     first |= other.first;
     count |= other.count;
     rounds |= other.rounds;
-    learnt |= other.learnt;
+    results |= other.results;
     return *this;
   }
 };
@@ -105,7 +105,7 @@ class Joining {
   void take_back();
   void talk();
   void take(const Word& all);
-  void recall_learnt();
+  void recall_results();
   [[nodiscard]] bool shares_memory() const;
 
   MPI_Comm user_;
@@ -146,11 +146,11 @@ void Joining::place(std::shared_ptr<World> world, std::vector<int> in_world) {
   result_.world = std::move(world);
 }
 
-/// Not in a guest: its world is made in MPI_Init, or never.
+/// Not under the drop-in: its world is made in MPI_Init, or never.
 void Joining::make_world() {
   const std::uint64_t gpus = word_.flags & (Word::kGpu | Word::kOtherGpu);
   take_back();
-  if (is_guest()) throw SetupError(MPI_ERR_COMM, "some rank is of another job");
+  if (is_drop_in()) throw SetupError(MPI_ERR_COMM, "some rank is of another job");
   std::shared_ptr<World> world = World::make(user_);
   int all = 0;
   check_mpi(PMPI_Comm_size(MPI_COMM_WORLD, &all), "MPI_Comm_size");
@@ -174,7 +174,7 @@ void Joining::offer() {
   const auto context = result_.world->take_context();
   if (!context) return;
   word_.context = *context + 1;
-  recall_learnt();
+  recall_results();
   if (!shares_memory()) return;
   if (const auto region = result_.world->arena()->take(static_cast<std::size_t>(size_))) {
     word_.first = region->first;
@@ -191,10 +191,10 @@ void Joining::take_back() {
         {static_cast<std::uint32_t>(word_.first), static_cast<std::uint32_t>(word_.count), word_.rounds});
 }
 
-/// In a guest all know that they have a world, and its options. Then rank 0's word is enough, unless GPUs may
-/// be in use.
+/// Under the drop-in all know that they have a world, and its options. Then rank 0's word is enough, unless
+/// GPUs may be in use.
 void Joining::talk() {
-  if (is_guest() && result_.world && result_.world->options()->settings().timeout <= 0) {
+  if (is_drop_in() && result_.world && result_.world->options()->settings().timeout <= 0) {
     if (!result_.world->sees_gpus())
       return check_mpi(PMPI_Bcast(&word_, kNumbers, MPI_UINT64_T, 0, user_), "MPI_Bcast");
     check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &word_, kNumbers, MPI_UINT64_T, MPI_BOR, user_), "MPI_Allreduce");
@@ -222,15 +222,16 @@ void Joining::take(const Word& all) {
   result_.region = {static_cast<std::uint32_t>(all.first), static_cast<std::uint32_t>(all.count), all.rounds};
   note_gpus(user_, all.flags, result_);
   // What competitions on such communicators have found, in this process or in earlier runs.
-  if (all.learnt == 0) return;
-  result_.learnt.resize(all.learnt);
-  check_mpi(PMPI_Bcast(result_.learnt.data(), static_cast<int>(all.learnt), MPI_CHAR, 0, user_), "MPI_Bcast");
+  if (all.results == 0) return;
+  result_.results.resize(all.results);
+  check_mpi(PMPI_Bcast(result_.results.data(), static_cast<int>(all.results), MPI_CHAR, 0, user_),
+            "MPI_Bcast");
 }
 
-void Joining::recall_learnt() {
+void Joining::recall_results() {
   if (rank_ != 0 || size_ < 2 || !result_.world->options()->settings().adapt) return;
-  result_.learnt = learnt_for(*result_.world->options(), size_);
-  word_.learnt = result_.learnt.size();
+  result_.results = results_for(*result_.world->options(), size_);
+  word_.results = result_.results.size();
 }
 
 /// The first number and the first units were reserved for it.
@@ -240,9 +241,9 @@ Membership Joining::run_as_whole(std::shared_ptr<World> world) {
   place(std::move(world), std::move(ranks));
   word_.context = 1;
   if (shares_memory()) word_.count = static_cast<std::uint64_t>(size_);
-  if (!learnt_file(*result_.world->options()).empty()) {  // nothing was found in this process yet
-    recall_learnt();
-    check_mpi(PMPI_Bcast(&word_.learnt, 1, MPI_UINT64_T, 0, user_), "MPI_Bcast");
+  if (!results_file(*result_.world->options()).empty()) {  // nothing was found in this process yet
+    recall_results();
+    check_mpi(PMPI_Bcast(&word_.results, 1, MPI_UINT64_T, 0, user_), "MPI_Bcast");
   }
   take(word_);
   return std::exchange(result_, Membership{});

@@ -29,7 +29,7 @@ struct Membership {
   ArenaRegion region;               ///< memory for exchanges, where all share a node
   DeviceFacts device;               ///< what decides the way of buffers in GPU memory
   int gpu_rank = -1;                ///< the first whose process uses a GPU, so may have buffers in its memory
-  std::string learnt;               ///< what earlier runs have found, as far as rank 0 knows (TAPA_CACHE)
+  std::string results;              ///< what earlier runs have found, as far as rank 0 knows (TAPA_CACHE)
   MPI_Comm device_comm = MPI_COMM_NULL;  ///< for DeviceCalls, where the device engine can serve these ranks
 
   [[nodiscard]] MessageSpace space() const;

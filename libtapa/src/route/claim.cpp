@@ -118,7 +118,13 @@ Route claim_blocks(const Arguments& arguments, CommState& state) {
     const Pick chosen =
         arguments.neighbours ? Pick{Algorithm::memory} : choose_blocks(*parts, rules, !arguments.large);
     if (!chosen.algorithm || begins_with_words(chosen, rules)) return route;
+    // Ranks that have different blocks count samples together, whatever the blocks are.
+    const bool sampled =
+        rules.report == Reporting::on && chosen.algorithm == Algorithm::memory && !arguments.neighbours;
+    if (sampled && parts->report.sample_is_next(arguments.function, 0, kMemory)) return route;
     route = begin_at_once(state, *parts, chosen);
+    if (sampled && route.carrier == Carrier::memory)
+      (void)parts->report.sample_due(arguments.function, 0, kMemory);
   }
   route.noted = route.tried || rules.report != Reporting::off || route.carrier == Carrier::mpi;
   if (route.tried || rules.report != Reporting::off) route.sent = bytes_sent(arguments, state.size());

@@ -11,7 +11,7 @@
 #include "run/mpi_call.hpp"
 #include "run/world.hpp"
 #include "world/device_support.hpp"
-#include "world/guest.hpp"
+#include "world/drop_in.hpp"
 #include "world/process_options.hpp"
 
 namespace tapa {
@@ -27,20 +27,20 @@ Route left_to_mpi(const char* reason, CommState* state = nullptr) {
 
 /// Whether MPI is to refuse it. Throws CallError where that is ours.
 bool is_for_mpi_to_refuse(MPI_Comm comm) {
-  if (!is_guest()) require_comm(comm);
+  if (!is_drop_in()) require_comm(comm);
   return comm == MPI_COMM_NULL;
 }
 
-/// Whether arguments are right. False, in a guest: they are not, and MPI says so. Throws CallError.
+/// Whether arguments are right. False, under the drop-in: they are not, and MPI says so. Throws CallError.
 bool are_right(const Arguments& a, const CommState& state, Check check) {
   if (check == Check::off) return true;
-  const bool guest = is_guest();
+  const bool drop_in = is_drop_in();
   try {
     check_arguments(a, state.size(), check != Check::mpi,
-                    guest && mpi_checks().own_block ? state.rank() : -1);
+                    drop_in && mpi_checks().own_block ? state.rank() : -1);
     return true;
   } catch (const Mistake& mistake) {
-    if (!guest || !mpi_checks().arguments) throw;
+    if (!drop_in || !mpi_checks().arguments) throw;
     error_notes().note(a.function, mistake.what());
     say_if_fatal(a.comm);
     return false;
@@ -193,18 +193,18 @@ Route decide_comm(const Arguments& arguments, bool alone) {
   CommState* const state = own_state(comm);
   if (state == nullptr) return left_to_mpi(reasons::foreign);
   if (state->size() == 1 && !alone) {
-    if (is_guest()) static_cast<void>(state->welcome(comm, false));  // so it is remembered
+    if (is_drop_in()) static_cast<void>(state->welcome(comm, false));  // so it is remembered
     return left_to_mpi(reasons::alone);
   }
   if (has_no_edges(arguments)) return left_to_mpi(reasons::wrong);
   // Of a wrong call the other ranks need not know: first, but that linked programs agree on the option
   // before.
-  const bool first = state->ready() || (is_guest() && !state->given_up());
+  const bool first = state->ready() || (is_drop_in() && !state->given_up());
   if (first &&
       !are_right(arguments, *state, state->ready() ? state->rules().check : own_options().settings().check))
     return left_to_mpi(reasons::wrong);
   if (!state->ready()) {
-    if (is_guest() && !state->welcome(comm, alone)) return left_to_mpi(reasons::not_ready);
+    if (is_drop_in() && !state->welcome(comm, alone)) return left_to_mpi(reasons::not_ready);
     state->set_up(comm);
   }
   if (state->gpus_are_open()) state->ask_for_gpus(comm);
@@ -246,7 +246,7 @@ Route decide_nonblocking(const Arguments& arguments) {
     state = state_at(arguments.comm, false);
   }
   if (state == nullptr || !state->ready()) {
-    if (is_guest()) remember_waiting(arguments.comm);
+    if (is_drop_in()) remember_waiting(arguments.comm);
     return left_to_mpi(reasons::not_ready);
   }
   if (has_no_edges(arguments)) return left_to_mpi(reasons::wrong);
@@ -258,7 +258,7 @@ Route decide_nonblocking(const Arguments& arguments) {
 Route decide_persistent(const Arguments& arguments) {
   if (is_for_mpi_to_refuse(arguments.comm)) return left_to_mpi(reasons::wrong);
   if (is_mpis_own(arguments.comm)) return left_to_mpi(reasons::foreign);
-  Route route = decide_comm(arguments, !is_guest() || mpi_cannot(arguments));
+  Route route = decide_comm(arguments, !is_drop_in() || mpi_cannot(arguments));
   if (route.carrier == Carrier::mpi) return route;
   CommState& state = *route.state;
   if (!state.membership().world->has_progress()) return left_to_mpi(reasons::no_progress, &state);
@@ -268,7 +268,7 @@ Route decide_persistent(const Arguments& arguments) {
     return reason != nullptr ? left_to_mpi(reason, &state) : route;
   }
   const std::optional<std::size_t> bytes = uniform_bytes(arguments);
-  if (!is_guest() || mpi_cannot(arguments)) return route;
+  if (!is_drop_in() || mpi_cannot(arguments)) return route;
   const auto parts = state.parts();
   const Offer offer{false, parts->regions.available(), true};
   return leaves_unproven(*parts, bytes, offer) ? left_to_mpi(reasons::proven, &state) : route;

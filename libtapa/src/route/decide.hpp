@@ -37,9 +37,9 @@ void require_comm(MPI_Comm comm);
 [[nodiscard]] bool decide_like_before(const Arguments& arguments, Route& route);
 
 /// The communicator's state, which is set up where it is not; or why the call is MPI's. The arguments are
-/// right then, as far as option "check" asks. A guest has MPI say what is wrong: it then has MPI's error
-/// class and error handler. For calls that may synchronise; collective. `alone`: also for one rank. Throws
-/// CallError.
+/// right then, as far as option "check" asks. Under the drop-in MPI says what is wrong: the program then has
+/// MPI's error class and error handler. For calls that may synchronise; collective. `alone`: also for one
+/// rank. Throws CallError.
 [[nodiscard]] Route decide_comm(const Arguments& arguments, bool alone);
 
 /// A blocking call with right arguments on the communicator of a state. Collective where buffers may be in

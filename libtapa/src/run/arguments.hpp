@@ -127,10 +127,11 @@ void scatter_block(const std::byte* from, const Block& block, MPI_Comm comm);
 void copy_block(const Block& from, const Block& to, MPI_Comm comm);
 
 /// Arguments of the C entry points, by form. Displ and Count are int, or MPI_Aint and MPI_Count.
-[[nodiscard]] inline Arguments uniform_arguments(const char* function, bool large, const void* sendbuf,
-                                                 MPI_Count sendcount, MPI_Datatype sendtype, void* recvbuf,
-                                                 MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
-  Arguments a{function, Form::uniform, large, {}, {}, comm};
+template <class Count>
+[[nodiscard]] Arguments uniform_arguments(const char* function, const void* sendbuf, Count sendcount,
+                                          MPI_Datatype sendtype, void* recvbuf, Count recvcount,
+                                          MPI_Datatype recvtype, MPI_Comm comm) {
+  Arguments a{function, Form::uniform, sizeof(Count) > sizeof(int), {}, {}, comm};
   a.send.buffer = sendbuf;
   a.send.count = sendcount;
   a.send.type = sendtype;

@@ -1,7 +1,6 @@
 #include "run/datatype.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -13,6 +12,7 @@
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
 #include "run/long_elements.hpp"
+#include "run/per_thread.hpp"
 #include "run/private_comm.hpp"
 #include "run/type_layout.hpp"
 
@@ -227,24 +227,16 @@ std::byte* element_at(const void* origin, std::size_t begin, const TypeInfo& inf
 
 TypeInfo type_info(MPI_Datatype type) {
   if (type == MPI_DATATYPE_NULL) throw CallError(MPI_ERR_TYPE, "datatype is MPI_DATATYPE_NULL");
-  // The last types that this thread saw, the newest first: those of two sides. Handles of MPI's own types are
-  // never freed; one of a derived type that was freed may come again for another type.
-  struct Seen {
-    MPI_Datatype type{};  // no handle of any MPI
-    bool permanent = false;
-    std::uint64_t freed = 0;
-    TypeInfo info;
-  };
-  thread_local constinit std::array<Seen, 2> seen{};
+  auto& seen = per_thread.types;
   const std::uint64_t before = freed_types.load(std::memory_order_acquire);
-  for (const Seen& s : seen) {
-    if (s.type == type && (s.permanent || s.freed == before)) return s.info;
+  for (const PerThread::Type& s : seen) {
+    if (s.known && s.type == type && (s.permanent || s.freed == before)) return s.info;
   }
   const bool permanent = is_permanent(type);
   const TypeInfo info = permanent ? decode_type(type) : info_of_derived(type);
   if (!info.committed) return info;
   seen[1] = seen[0];
-  seen[0] = {type, permanent, before, info};
+  seen[0] = {true, permanent, type, before, info};
   return info;
 }
 

@@ -9,15 +9,15 @@
 #include <thread>
 
 #include "run/log.hpp"
+#include "run/per_thread.hpp"
 #include "run/world.hpp"
 #include "transport/transport.hpp"
 
 namespace tapa {
 
-namespace {
+thread_local constinit PerThread per_thread;
 
-// Destroyed at no time: programs make calls, and ask for this text, while threads and the process end.
-thread_local constinit ErrorNotes notes_of_thread;
+namespace {
 
 /// Ranks other than the first give it the time to speak and to end the job: most mistakes are made by all.
 void say_before_the_end(MPI_Comm comm) noexcept {
@@ -68,7 +68,7 @@ const char* ErrorNotes::text() {
 }
 
 ErrorNotes& error_notes() {
-  return notes_of_thread;
+  return per_thread.errors;
 }
 
 const char* last_error() {

@@ -72,8 +72,6 @@ bool threads_allowed() {
 
 }  // namespace
 
-thread_local constinit bool inside_engine = false;
-
 std::string_view to_string(Driver driver) {
   switch (driver) {
     case Driver::hook:
@@ -134,16 +132,16 @@ std::atomic<bool> Progress::awake_{false};
 std::atomic<bool> Progress::made_{false};
 std::atomic<bool> Progress::outlasts_{false};
 
-Progress::Pause::Pause() : before_(inside_engine) {
-  inside_engine = true;
+Progress::Pause::Pause() : before_(per_thread.inside_engine) {
+  per_thread.inside_engine = true;
 }
 
 Progress::Pause::~Pause() {
-  inside_engine = before_;
+  per_thread.inside_engine = before_;
 }
 
 bool Progress::is_inside() {
-  return inside_engine;
+  return per_thread.inside_engine;
 }
 
 void Progress::relay() {

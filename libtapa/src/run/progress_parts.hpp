@@ -7,12 +7,10 @@
 #include <memory>
 #include <mutex>
 
+#include "run/per_thread.hpp"
 #include "run/progress.hpp"
 
 namespace tapa {
-
-/// Whether this thread is inside the engine: what it calls in MPI may call the hook again.
-extern thread_local constinit bool inside_engine;
 
 struct Progress::Persistent {
   std::unique_ptr<Task> task;
@@ -25,14 +23,14 @@ struct Progress::Persistent {
 /// Ownership of the engine by this thread.
 class Progress::Inside {
  public:
-  explicit Inside(Progress& engine) : lock_(engine.mutex_) { inside_engine = true; }
+  explicit Inside(Progress& engine) : lock_(engine.mutex_) { per_thread.inside_engine = true; }
   Inside(Progress& engine, std::try_to_lock_t) {
-    if (inside_engine) return;
+    if (per_thread.inside_engine) return;
     lock_ = std::unique_lock(engine.mutex_, std::try_to_lock);
-    if (lock_) inside_engine = true;
+    if (lock_) per_thread.inside_engine = true;
   }
   ~Inside() {
-    if (lock_) inside_engine = false;
+    if (lock_) per_thread.inside_engine = false;
   }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;

@@ -18,7 +18,7 @@
 #include "topology/detect_mpi.hpp"
 #include "transport/memory_file.hpp"
 #include "transport/shm_buffers.hpp"
-#include "world/guest.hpp"
+#include "world/drop_in.hpp"
 
 namespace tapa {
 
@@ -131,8 +131,8 @@ bool World::open_arena(const std::optional<ShmSegment>& file) {
   }
   NodeArena::Place& place = arena_->place(static_cast<std::size_t>(number_of(rank_)));
   place = place_of(own_cores());
-  if (first && is_guest()) reserve();
-  if (is_guest() && nodes_ == 1) ShmBuffers::populate(arena_->unit(static_cast<std::size_t>(rank_)));
+  if (first && is_drop_in()) reserve();
+  if (is_drop_in() && nodes_ == 1) ShmBuffers::populate(arena_->unit(static_cast<std::size_t>(rank_)));
   return true;
 }
 
@@ -180,7 +180,7 @@ void World::make_comms(MPI_Comm of) {
   if (found != 0) tag_limit_ = *upper;
   contexts_ = std::clamp<unsigned>(static_cast<unsigned>(tag_limit_ / kLeastTags), 1, ArenaLayout::kContexts);
   if (arena_) return join_rings();
-  if (rank_ == 0 && is_guest()) static_cast<void>(own_contexts_.take(1));  // MPI_COMM_WORLD's
+  if (rank_ == 0 && is_drop_in()) static_cast<void>(own_contexts_.take(1));  // MPI_COMM_WORLD's
 }
 
 void World::join_rings() {
@@ -211,7 +211,7 @@ void World::count_cores() {
 /// What plans between nodes go by, and what a program that asked for the library may ask of its levels.
 void World::describe_places() {
   const Settings& s = options()->settings();
-  const bool wanted = nodes_ > 1 || !is_guest() || s.plan || !tuning().empty();
+  const bool wanted = nodes_ > 1 || !is_drop_in() || s.plan || !tuning().empty();
   if (size_ == 1 || !wanted || !s.topology.empty()) return;
   try {
     records_ = gather_records(comm_, own_record());

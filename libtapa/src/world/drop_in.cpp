@@ -1,4 +1,4 @@
-#include "world/guest.hpp"
+#include "world/drop_in.hpp"
 
 #include <atomic>
 #include <mutex>
@@ -10,7 +10,7 @@ namespace tapa {
 
 namespace {
 
-std::atomic<bool> guest{false};
+std::atomic<bool> is_it{false};
 std::atomic<double> beginning{0};
 
 std::mutex setups_mutex;
@@ -18,13 +18,13 @@ SetupTotal total;
 
 }  // namespace
 
-void become_guest() {
+void become_drop_in() {
   begin_clock();
-  guest = true;
+  is_it = true;
 }
 
-bool is_guest() {
-  return guest.load(std::memory_order_relaxed);
+bool is_drop_in() {
+  return is_it.load(std::memory_order_relaxed);
 }
 
 void warn_all_is_mpis(const std::string& why) {

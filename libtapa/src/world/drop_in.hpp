@@ -10,8 +10,8 @@ namespace tapa {
 
 /// Whether the drop-in has loaded the library: then nothing of ours may end the program, and what is not set
 /// up is MPI's. Set once, before the first call.
-void become_guest();
-[[nodiscard]] bool is_guest();
+void become_drop_in();
+[[nodiscard]] bool is_drop_in();
 
 /// Says once in a process why its all-to-alls stay with MPI.
 void warn_all_is_mpis(const std::string& why);

@@ -1,4 +1,4 @@
-#include "comm/learnt_store.hpp"
+#include "comm/results_store.hpp"
 
 #include <mpi.h>
 #include <sys/utsname.h>
@@ -17,7 +17,7 @@
 #include <cpuid.h>
 #endif
 
-#include "autotune/learnt_file.hpp"
+#include "autotune/results_file.hpp"
 #include "comm/comm_state.hpp"
 #include "files/environment.hpp"
 #include "files/input_file.hpp"
@@ -87,7 +87,7 @@ std::string settings_digest(const Options& options) {
 /// What this process knows. Never destroyed: MPI_Finalize may come after static objects end.
 struct Notes {
   std::mutex mutex;
-  Learnt run;
+  Results run;
   Autotuner::Used used;
 };
 Notes& notes() {
@@ -96,9 +96,9 @@ Notes& notes() {
 }
 
 /// As the file was when it was first asked for.
-const Learnt& learnt_before(const std::string& file) {
-  static const auto* const learnt = new Learnt(read_learnt(file));
-  return *learnt;
+const Results& results_before(const std::string& file) {
+  static const auto* const results = new Results(read_results(file));
+  return *results;
 }
 
 /// Whether this process writes the file: rank 0 of the job, where there is one.
@@ -106,17 +106,17 @@ bool keeps_file() {
   static const bool keeps = [] {
     int rank = 0;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    return rank == 0 && !learnt_file(own_options()).empty();
+    return rank == 0 && !results_file(own_options()).empty();
   }();
   return keeps;
 }
 
 /// Of communicators of so many ranks.
-Learnt found_here(int ranks) {
+Results found_here(int ranks) {
   Notes& known = notes();
   const std::lock_guard lock(known.mutex);
-  Learnt found = known.run;
-  std::erase_if(found.shapes, [&](const LearntShape& shape) { return shape.ranks != ranks; });
+  Results found = known.run;
+  std::erase_if(found.shapes, [&](const ShapeResults& shape) { return shape.ranks != ranks; });
   return found;
 }
 
@@ -134,25 +134,25 @@ void note(CommState& state) {
   if (!state.ready() || state.membership().world != World::of_process()) return;
   const auto locked = state.parts();
   const Options& options = *locked->chooser.options();
-  std::vector<LearntSize> sizes = locked->tuner.learnt(today() - kLearntDays / 2);
+  std::vector<SizeResult> sizes = locked->tuner.results(today() - kResultsDays / 2);
   if (sizes.empty() || altered(options)) return;
   Notes& known = notes();
   const std::lock_guard lock(known.mutex);
   known.used.sizes += locked->tuner.used().sizes;
   known.used.refuted += locked->tuner.used().refuted;
   add_to_run(known.run,
-             {learnt_where(options), state.size(), digest(locked->chooser.machine()), 0, std::move(sizes)});
+             {results_where(options), state.size(), digest(locked->chooser.machine()), 0, std::move(sizes)});
 }
 
 void save() {
-  const std::string file = learnt_file(own_options());
+  const std::string file = results_file(own_options());
   Notes& known = notes();
   const std::lock_guard lock(known.mutex);
   if (known.run.shapes.empty()) return;
-  const Learnt before = read_learnt(file);
-  const Learnt after = merged(before, known.run, today());
+  const Results before = read_results(file);
+  const Results after = merged(before, known.run, today());
   if (!differs(before, after)) return;
-  const std::string problem = write_learnt(file, after);
+  const std::string problem = write_results(file, after);
   const std::size_t lost = without_room(known.run, after);
   log_info("cache " + file +
            (!problem.empty() ? ": cannot be written: " + problem
@@ -162,9 +162,9 @@ void save() {
 
 }  // namespace
 
-LearntWhere learnt_where(const Options& options) {
+ResultsWhere results_where(const Options& options) {
   static const auto* const fixed = [] {
-    auto* const where = new LearntWhere;
+    auto* const where = new ResultsWhere;
     where->libtapa = std::to_string(TAPA_VERSION_MAJOR) + "." + std::to_string(TAPA_VERSION_MINOR) + "." +
                      std::to_string(TAPA_VERSION_PATCH);
     where->mpi = mpi_version();
@@ -173,12 +173,12 @@ LearntWhere learnt_where(const Options& options) {
     PMPI_Comm_size(MPI_COMM_WORLD, &where->job);
     return where;
   }();
-  LearntWhere where = *fixed;
+  ResultsWhere where = *fixed;
   where.settings = settings_digest(options);
   return where;
 }
 
-std::string learnt_file(const Options& options) {
+std::string results_file(const Options& options) {
   const std::string& file = options.text("cache");
   if (file.find('/') == std::string::npos) return {};  // 0
   return files::from_first_folder(file).string();
@@ -188,9 +188,9 @@ int today() {
   return std::max(1, static_cast<int>(std::time(nullptr) / 86400));  // of a clock that was never set
 }
 
-Learnt read_learnt(const std::string& path) {
+Results read_results(const std::string& path) {
   try {
-    return parse_learnt(files::read_text(path, kMostLearntBytes), path);
+    return parse_results(files::read_text(path, kMostResultsBytes), path);
   } catch (const files::FileError& error) {
     if (!error.is_missing()) log_info("cache " + path + ": " + error.what() + "; it is not used");
   } catch (const std::invalid_argument& error) {
@@ -199,28 +199,28 @@ Learnt read_learnt(const std::string& path) {
   return {};
 }
 
-std::string learnt_for(const Options& options, int ranks) {
-  const Learnt found = found_here(ranks);
-  Learnt fits;
-  const std::string file = learnt_file(options);
-  if (!file.empty() && !learnt_before(file).shapes.empty())
-    fits.shapes = fitting(learnt_before(file), learnt_where(options), ranks, today());
+std::string results_for(const Options& options, int ranks) {
+  const Results found = found_here(ranks);
+  Results fits;
+  const std::string file = results_file(options);
+  if (!file.empty() && !results_before(file).shapes.empty())
+    fits.shapes = fitting(results_before(file), results_where(options), ranks, today());
   if (!found.shapes.empty()) fits = merged(std::move(fits), found, today());
-  return fits.shapes.empty() ? std::string() : learnt_json(fits);
+  return fits.shapes.empty() ? std::string() : results_json(fits);
 }
 
-void recall_learnt(const std::string& text, CommParts& parts) {
+void recall_results(const std::string& text, CommParts& parts) {
   if (text.empty()) return;
-  const Learnt learnt = parse_learnt(text, "of rank 0");
+  const Results results = parse_results(text, "of rank 0");
   const std::string here = digest(parts.chooser.machine());
-  for (const LearntShape& shape : learnt.shapes) {
+  for (const ShapeResults& shape : results.shapes) {
     if (shape.topology != here) continue;
     log_info("a communicator begins with what is known of " + std::to_string(shape.sizes.size()) + " sizes");
     parts.tuner.remember(shape.sizes);
   }
 }
 
-void keep_learnt(CommState& state) noexcept {
+void keep_results(CommState& state) noexcept {
   if (state.rank() != 0 || state.size() < 2 || world_ends()) return;
   try {
     note(state);
@@ -229,17 +229,17 @@ void keep_learnt(CommState& state) noexcept {
   }
 }
 
-std::string learnt_report() {
+std::string results_report() {
   if (!keeps_file()) return {};
   Notes& known = notes();
   const std::lock_guard lock(known.mutex);
-  const std::string file = " (" + learnt_file(own_options()) + ")";
+  const std::string file = " (" + results_file(own_options()) + ")";
   if (known.used.sizes == 0) return "no earlier run's results fit" + file;
   return "earlier runs' results begin " + std::to_string(known.used.sizes) + " sizes, " +
          std::to_string(known.used.refuted) + " of them hold no more" + file;
 }
 
-void save_learnt() noexcept {
+void save_results() noexcept {
   try {
     if (keeps_file()) save();
   } catch (const std::exception& e) {

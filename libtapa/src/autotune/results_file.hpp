@@ -1,22 +1,23 @@
 /// @file
-/// The file of what was learnt. It is untrusted like a tuning file, whose words for plans it uses. No MPI.
+/// The file of earlier runs' results. It is untrusted like a tuning file, whose words for plans it uses. No
+/// MPI.
 #pragma once
 
 #include <string>
 
-#include "autotune/learnt.hpp"
+#include "autotune/results.hpp"
 
 namespace tapa {
 
 /// Checks a file's text; `path` is for messages. Throws std::invalid_argument: "cache PATH: $.PLACE: VALUE,
 /// expected ...".
-[[nodiscard]] Learnt parse_learnt(const std::string& text, const std::string& path);
+[[nodiscard]] Results parse_results(const std::string& text, const std::string& path);
 
 /// The file's text, format "tapa-learnt/1".
-[[nodiscard]] std::string learnt_json(const Learnt& learnt);
+[[nodiscard]] std::string results_json(const Results& results);
 
 /// Puts it into a file, whole or not at all (files/output_file.hpp); a new one is readable by the user alone.
 /// What is neither empty nor begins like one of these is left. Returns why it could not, or "".
-[[nodiscard]] std::string write_learnt(const std::string& path, const Learnt& learnt);
+[[nodiscard]] std::string write_results(const std::string& path, const Results& results);
 
 }  // namespace tapa

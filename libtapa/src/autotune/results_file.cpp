@@ -1,4 +1,4 @@
-#include "autotune/learnt_file.hpp"
+#include "autotune/results_file.hpp"
 
 #include <sys/resource.h>
 
@@ -24,9 +24,9 @@ double read_seconds(const JsonReader& value) {
   return seconds;
 }
 
-LearntPlan read_plan(const JsonReader& value) {
+PlanResult read_plan(const JsonReader& value) {
   value.only_keys({"choice", "seconds", "samples", "given_up"});
-  LearntPlan plan;
+  PlanResult plan;
   plan.choice = read_choice(value.at("choice"));
   plan.seconds = read_seconds(value.at("seconds"));
   plan.samples = value.at("samples").integer(1, INT32_MAX);
@@ -34,9 +34,9 @@ LearntPlan read_plan(const JsonReader& value) {
   return plan;
 }
 
-LearntSize read_size(const JsonReader& value) {
+SizeResult read_size(const JsonReader& value) {
   value.only_keys({"uniform", "bytes", "decided", "calls", "day", "plans"});
-  LearntSize size;
+  SizeResult size;
   size.uniform = value.at("uniform").boolean();
   size.bytes = static_cast<std::size_t>(value.at("bytes").integer(0, INT32_MAX));
   if (size.bytes != 0 && !std::has_single_bit(size.bytes)) value.at("bytes").fail("0 or a power of two");
@@ -44,7 +44,7 @@ LearntSize read_size(const JsonReader& value) {
   size.calls = value.at("calls").integer(0, INT32_MAX);
   size.day = value.at("day").integer(1, INT32_MAX);
   const JsonReader list = value.at("plans");
-  for (std::size_t i = 0, n = list.size(1, kMostLearntPlans, "plans"); i < n; ++i) {
+  for (std::size_t i = 0, n = list.size(1, kMostPlanResults, "plans"); i < n; ++i) {
     size.plans.push_back(read_plan(list.at(i)));
     for (std::size_t k = 0; k < i; ++k) {
       if (size.plans[k].choice == size.plans[i].choice)
@@ -54,8 +54,8 @@ LearntSize read_size(const JsonReader& value) {
   return size;
 }
 
-LearntWhere read_where(const JsonReader& value) {
-  LearntWhere where;
+ResultsWhere read_where(const JsonReader& value) {
+  ResultsWhere where;
   where.libtapa = value.at("libtapa").text();
   where.mpi = value.at("mpi").text(longest_text);
   where.cpu = value.at("cpu").text();
@@ -64,20 +64,20 @@ LearntWhere read_where(const JsonReader& value) {
   return where;
 }
 
-LearntShape read_shape(const JsonReader& value) {
+ShapeResults read_shape(const JsonReader& value) {
   value.only_keys({"libtapa", "mpi", "cpu", "settings", "job", "ranks", "topology", "day", "sizes"});
-  LearntShape shape;
+  ShapeResults shape;
   shape.where = read_where(value);
   shape.ranks = value.at("ranks").integer(2, shape.where.job);
   shape.topology = value.at("topology").text();
   shape.day = value.at("day").integer(1, INT32_MAX);
   const JsonReader list = value.at("sizes");
-  for (std::size_t i = 0, n = list.size(1, kMostLearntSizes, "sizes"); i < n; ++i)
+  for (std::size_t i = 0, n = list.size(1, kMostSizeResults, "sizes"); i < n; ++i)
     shape.sizes.push_back(read_size(list.at(i)));
   return shape;
 }
 
-nlohmann::ordered_json where_json(const LearntWhere& where) {
+nlohmann::ordered_json where_json(const ResultsWhere& where) {
   return {{"libtapa", where.libtapa},
           {"mpi", where.mpi},
           {"cpu", where.cpu},
@@ -85,13 +85,13 @@ nlohmann::ordered_json where_json(const LearntWhere& where) {
           {"job", where.job}};
 }
 
-nlohmann::ordered_json size_json(const LearntSize& size) {
+nlohmann::ordered_json size_json(const SizeResult& size) {
   nlohmann::ordered_json out = {{"uniform", size.uniform},
                                 {"bytes", size.bytes},
                                 {"decided", size.decided},
                                 {"calls", size.calls},
                                 {"day", size.day}};
-  for (const LearntPlan& plan : size.plans) {
+  for (const PlanResult& plan : size.plans) {
     out["plans"].push_back({{"choice", to_string(plan.choice)},
                             {"seconds", plan.seconds},
                             {"samples", plan.samples},
@@ -118,36 +118,36 @@ bool may_be_ours(const files::OutputFile& place) {
 
 }  // namespace
 
-Learnt parse_learnt(const std::string& text, const std::string& path) {
+Results parse_results(const std::string& text, const std::string& path) {
   const std::string origin = "cache " + path;
-  const nlohmann::json document = parse_json(text, origin, kMostLearntBytes);
+  const nlohmann::json document = parse_json(text, origin, kMostResultsBytes);
   const JsonReader root(document, origin);
   if (const JsonReader format = root.at("format"); format.text() != format_name)
     format.fail(std::string("\"") + format_name + "\"");
   root.only_keys({"format", "shapes"});
-  Learnt learnt;
+  Results results;
   const JsonReader list = root.at("shapes");
-  for (std::size_t i = 0, n = list.size(0, kMostLearntShapes, "shapes"); i < n; ++i)
-    learnt.shapes.push_back(read_shape(list.at(i)));
-  return learnt;
+  for (std::size_t i = 0, n = list.size(0, kMostShapeResults, "shapes"); i < n; ++i)
+    results.shapes.push_back(read_shape(list.at(i)));
+  return results;
 }
 
-std::string learnt_json(const Learnt& learnt) {
+std::string results_json(const Results& results) {
   nlohmann::ordered_json out = {{"format", format_name}, {"shapes", nlohmann::ordered_json::array()}};
-  for (const LearntShape& shape : learnt.shapes) {
+  for (const ShapeResults& shape : results.shapes) {
     nlohmann::ordered_json row = where_json(shape.where);
     row["ranks"] = shape.ranks;
     row["topology"] = shape.topology;
     row["day"] = shape.day;
-    for (const LearntSize& size : shape.sizes) row["sizes"].push_back(size_json(size));
+    for (const SizeResult& size : shape.sizes) row["sizes"].push_back(size_json(size));
     out["shapes"].push_back(std::move(row));
   }
   return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-std::string write_learnt(const std::string& path, const Learnt& learnt) {
-  const std::string text = learnt_json(learnt);
-  if (text.size() > kMostLearntBytes) return "would be too long";
+std::string write_results(const std::string& path, const Results& results) {
+  const std::string text = results_json(results);
+  if (text.size() > kMostResultsBytes) return "would be too long";
   if (!may_write(text.size())) return "the process may write no such file";
   try {
     const files::OutputFile place(path);

@@ -1,4 +1,4 @@
-#include "autotune/learnt.hpp"
+#include "autotune/results.hpp"
 
 #include <algorithm>
 #include <array>
@@ -24,30 +24,30 @@ auto* first_of(List& list, const Is& is) {
   return found == list.end() ? nullptr : &*found;
 }
 
-const LearntPlan* plan_of(const LearntSize& size, const Choice& choice) {
-  return first_of(size.plans, [&](const LearntPlan& plan) { return plan.choice == choice; });
+const PlanResult* plan_of(const SizeResult& size, const Choice& choice) {
+  return first_of(size.plans, [&](const PlanResult& plan) { return plan.choice == choice; });
 }
 
-const LearntPlan* mpi_of(const LearntSize& size) {
-  return first_of(size.plans, [](const LearntPlan& plan) { return plan.choice.algorithm == Algorithm::mpi; });
+const PlanResult* mpi_of(const SizeResult& size) {
+  return first_of(size.plans, [](const PlanResult& plan) { return plan.choice.algorithm == Algorithm::mpi; });
 }
 
 template <class Shapes>
-auto* same_place(Shapes& shapes, const LearntShape& shape) {
-  return first_of(shapes, [&](const LearntShape& s) { return s.same_place(shape); });
+auto* same_place(Shapes& shapes, const ShapeResults& shape) {
+  return first_of(shapes, [&](const ShapeResults& s) { return s.same_place(shape); });
 }
 
 template <class Sizes>
-auto* same_calls(Sizes& sizes, const LearntSize& size) {
+auto* same_calls(Sizes& sizes, const SizeResult& size) {
   return first_of(sizes,
-                  [&](const LearntSize& s) { return s.uniform == size.uniform && s.bytes == size.bytes; });
+                  [&](const SizeResult& s) { return s.uniform == size.uniform && s.bytes == size.bytes; });
 }
 
 /// The first plan, where it has beaten MPI; else null.
-const LearntPlan* winner_of(const LearntSize& size) {
-  const LearntPlan* const mpi = mpi_of(size);
+const PlanResult* winner_of(const SizeResult& size) {
+  const PlanResult* const mpi = mpi_of(size);
   if (mpi == nullptr || &size.plans.front() == mpi) return nullptr;
-  const LearntPlan& first = size.plans.front();
+  const PlanResult& first = size.plans.front();
   const bool sure = size.decided || static_cast<std::size_t>(first.samples) >= Autotuning::kSureCalls;
   const double gain = sure ? Autotuning::kGain : Autotuning::kEarlyGain;
   if (!size.decided && static_cast<std::size_t>(first.samples) < Autotuning::kFewCalls) return nullptr;
@@ -59,10 +59,10 @@ int sum_of_calls(int a, int b) {
 }
 
 /// Of two results of one run.
-bool tells_more(const LearntSize& a, const LearntSize& b) {
-  const auto samples = [](const LearntSize& size) {
+bool tells_more(const SizeResult& a, const SizeResult& b) {
+  const auto samples = [](const SizeResult& size) {
     int sum = 0;
-    for (const LearntPlan& plan : size.plans) sum = sum_of_calls(sum, plan.samples);
+    for (const PlanResult& plan : size.plans) sum = sum_of_calls(sum, plan.samples);
     return sum;
   };
   if ((a.day == 0) != (b.day == 0)) return a.day == 0;
@@ -71,9 +71,9 @@ bool tells_more(const LearntSize& a, const LearntSize& b) {
 
 /// An older result under a new one: the new one stands, and what it has left out as slow stays slow. Then
 /// both are as old as that: it would never be tried again if each run made it new.
-LearntSize joined(const LearntSize& old, LearntSize fresh) {
-  for (const LearntPlan& plan : old.plans) {
-    if (fresh.plans.size() >= kMostLearntPlans) break;
+SizeResult joined(const SizeResult& old, SizeResult fresh) {
+  for (const PlanResult& plan : old.plans) {
+    if (fresh.plans.size() >= kMostPlanResults) break;
     if (!plan.given_up || plan_of(fresh, plan.choice) != nullptr) continue;
     fresh.plans.push_back(plan);
     fresh.day = old.day;
@@ -83,61 +83,61 @@ LearntSize joined(const LearntSize& old, LearntSize fresh) {
 
 /// What gives way first: what holds no more, then the older, then what few calls are of.
 auto worth(int today) {
-  return [today](const LearntSize& size) {
-    return std::tuple(days_between(size.day, today) <= kLearntDays, size.day, size.calls);
+  return [today](const SizeResult& size) {
+    return std::tuple(days_between(size.day, today) <= kResultsDays, size.day, size.calls);
   };
 }
 
-void add_size(std::vector<LearntSize>& sizes, const LearntSize& fresh, int today) {
-  LearntSize stamped = fresh;
+void add_size(std::vector<SizeResult>& sizes, const SizeResult& fresh, int today) {
+  SizeResult stamped = fresh;
   if (stamped.day == 0) stamped.day = today;
-  if (stamped.plans.size() > kMostLearntPlans) stamped.plans.resize(kMostLearntPlans);
-  LearntSize* const old = same_calls(sizes, fresh);
+  if (stamped.plans.size() > kMostPlanResults) stamped.plans.resize(kMostPlanResults);
+  SizeResult* const old = same_calls(sizes, fresh);
   if (old == nullptr) {
-    if (sizes.size() >= kMostLearntSizes) sizes.erase(std::ranges::min_element(sizes, {}, worth(today)));
+    if (sizes.size() >= kMostSizeResults) sizes.erase(std::ranges::min_element(sizes, {}, worth(today)));
     sizes.push_back(std::move(stamped));
   } else if (fresh.day != 0) {  // nothing new
     old->calls = fresh.calls;
   } else {
     *old =
-        days_between(old->day, today) > kLearntDays ? std::move(stamped) : joined(*old, std::move(stamped));
+        days_between(old->day, today) > kResultsDays ? std::move(stamped) : joined(*old, std::move(stamped));
   }
 }
 
 /// Bytes of the texts that say where something was measured.
-std::size_t bytes_of_texts(const LearntWhere& where) {
+std::size_t bytes_of_texts(const ResultsWhere& where) {
   return where.libtapa.size() + where.mpi.size() + where.cpu.size() + where.settings.size();
 }
 
 /// About what a shape needs in the file, and rather more.
-std::size_t bytes_of(const LearntShape& shape) {
+std::size_t bytes_of(const ShapeResults& shape) {
   std::size_t bytes = 400 + 2 * (bytes_of_texts(shape.where) + shape.topology.size());  // quotes count twice
-  for (const LearntSize& size : shape.sizes) {
+  for (const SizeResult& size : shape.sizes) {
     bytes += 120;
-    for (const LearntPlan& plan : size.plans) bytes += 120 + to_string(plan.choice).size();
+    for (const PlanResult& plan : size.plans) bytes += 120 + to_string(plan.choice).size();
   }
   return bytes;
 }
 
 /// No shape takes more than half of the file.
-void keep_what_fits(LearntShape& shape, int today) {
-  while (!shape.sizes.empty() && bytes_of(shape) > kMostLearntBytes / 2)
+void keep_what_fits(ShapeResults& shape, int today) {
+  while (!shape.sizes.empty() && bytes_of(shape) > kMostResultsBytes / 2)
     shape.sizes.erase(std::ranges::min_element(shape.sizes, {}, worth(today)));
 }
 
-void keep_what_fits(Learnt& learnt, int today) {
-  for (LearntShape& shape : learnt.shapes) keep_what_fits(shape, today);
-  std::erase_if(learnt.shapes, [](const LearntShape& shape) { return shape.sizes.empty(); });
-  std::ranges::stable_sort(learnt.shapes, {},
-                           [&](const LearntShape& shape) { return days_between(shape.day, today); });
+void keep_what_fits(Results& results, int today) {
+  for (ShapeResults& shape : results.shapes) keep_what_fits(shape, today);
+  std::erase_if(results.shapes, [](const ShapeResults& shape) { return shape.sizes.empty(); });
+  std::ranges::stable_sort(results.shapes, {},
+                           [&](const ShapeResults& shape) { return days_between(shape.day, today); });
   std::size_t bytes = 100;
   std::size_t kept = 0;
-  while (kept < std::min(learnt.shapes.size(), kMostLearntShapes)) {
-    bytes += bytes_of(learnt.shapes[kept]);
-    if (bytes > kMostLearntBytes) break;
+  while (kept < std::min(results.shapes.size(), kMostShapeResults)) {
+    bytes += bytes_of(results.shapes[kept]);
+    if (bytes > kMostResultsBytes) break;
     ++kept;
   }
-  learnt.shapes.erase(learnt.shapes.begin() + static_cast<std::ptrdiff_t>(kept), learnt.shapes.end());
+  results.shapes.erase(results.shapes.begin() + static_cast<std::ptrdiff_t>(kept), results.shapes.end());
 }
 
 std::string number_text(double value) {
@@ -152,43 +152,43 @@ int days_between(int from, int to) {
   return to >= from ? to - from : std::numeric_limits<int>::max();
 }
 
-LearntStart start_from(const LearntSize& size) {
-  LearntStart start;
+ResultsStart start_from(const SizeResult& size) {
+  ResultsStart start;
   if (size.plans.empty()) return start;
-  const LearntPlan* const mpi = mpi_of(size);
-  if (const LearntPlan* const winner = winner_of(size)) {
-    start.kind = LearntStart::Kind::trial;
+  const PlanResult* const mpi = mpi_of(size);
+  if (const PlanResult* const winner = winner_of(size)) {
+    start.kind = ResultsStart::Kind::trial;
     start.plan = winner->choice;
   } else if (size.decided && mpi != nullptr) {  // it has won, or no plan has
-    start.kind = LearntStart::Kind::mpi;
+    start.kind = ResultsStart::Kind::mpi;
   }
-  for (const LearntPlan& plan : size.plans) {
+  for (const PlanResult& plan : size.plans) {
     if (plan.given_up && plan.choice.algorithm != Algorithm::mpi) start.without.push_back(plan.choice);
   }
   return start;
 }
 
-std::vector<LearntShape> fitting(const Learnt& learnt, const LearntWhere& where, int ranks, int today) {
-  std::vector<LearntShape> shapes;
-  for (const LearntShape& shape : learnt.shapes) {
+std::vector<ShapeResults> fitting(const Results& results, const ResultsWhere& where, int ranks, int today) {
+  std::vector<ShapeResults> shapes;
+  for (const ShapeResults& shape : results.shapes) {
     if (shape.where != where || (ranks != 0 && shape.ranks != ranks)) continue;
     shapes.push_back(shape);
     std::erase_if(shapes.back().sizes,
-                  [&](const LearntSize& size) { return days_between(size.day, today) > kLearntDays; });
+                  [&](const SizeResult& size) { return days_between(size.day, today) > kResultsDays; });
     if (shapes.back().sizes.empty()) shapes.pop_back();
   }
   return shapes;
 }
 
-void add_to_run(Learnt& run, LearntShape shape) {
-  LearntShape* const same = same_place(run.shapes, shape);
+void add_to_run(Results& run, ShapeResults shape) {
+  ShapeResults* const same = same_place(run.shapes, shape);
   if (same == nullptr) {
-    if (run.shapes.size() >= kMostLearntShapes) run.shapes.erase(run.shapes.begin());
+    if (run.shapes.size() >= kMostShapeResults) run.shapes.erase(run.shapes.begin());
     run.shapes.push_back(std::move(shape));
     return;
   }
-  for (LearntSize& size : shape.sizes) {
-    LearntSize* const known = same_calls(same->sizes, size);
+  for (SizeResult& size : shape.sizes) {
+    SizeResult* const known = same_calls(same->sizes, size);
     if (known == nullptr) {
       same->sizes.push_back(std::move(size));
       continue;
@@ -199,9 +199,10 @@ void add_to_run(Learnt& run, LearntShape shape) {
   }
 }
 
-Learnt merged(Learnt before, const Learnt& run, int today) {
-  for (const LearntShape& fresh : run.shapes) {
-    auto old = std::ranges::find_if(before.shapes, [&](const LearntShape& s) { return s.same_place(fresh); });
+Results merged(Results before, const Results& run, int today) {
+  for (const ShapeResults& fresh : run.shapes) {
+    auto old =
+        std::ranges::find_if(before.shapes, [&](const ShapeResults& s) { return s.same_place(fresh); });
     if (old == before.shapes.end()) {
       before.shapes.push_back(fresh);
       old = before.shapes.end() - 1;
@@ -210,29 +211,29 @@ Learnt merged(Learnt before, const Learnt& run, int today) {
     std::rotate(before.shapes.begin(), old, old + 1);  // of one day the newest is the first
     old = before.shapes.begin();
     old->day = today;
-    for (const LearntSize& size : fresh.sizes) add_size(old->sizes, size, today);
+    for (const SizeResult& size : fresh.sizes) add_size(old->sizes, size, today);
   }
   keep_what_fits(before, today);
   return before;
 }
 
-std::size_t without_room(const Learnt& run, const Learnt& after) {
+std::size_t without_room(const Results& run, const Results& after) {
   std::size_t lost = 0;
-  for (const LearntShape& shape : run.shapes) {
-    const LearntShape* const kept = same_place(after.shapes, shape);
-    for (const LearntSize& size : shape.sizes) {
+  for (const ShapeResults& shape : run.shapes) {
+    const ShapeResults* const kept = same_place(after.shapes, shape);
+    for (const SizeResult& size : shape.sizes) {
       if (kept == nullptr || same_calls(kept->sizes, size) == nullptr) ++lost;
     }
   }
   return lost;
 }
 
-bool differs(const Learnt& before, const Learnt& after) {
+bool differs(const Results& before, const Results& after) {
   if (before.shapes.size() != after.shapes.size()) return true;
-  const auto news = [&](const LearntShape& shape) {
-    const LearntShape* const old = same_place(before.shapes, shape);
+  const auto news = [&](const ShapeResults& shape) {
+    const ShapeResults* const old = same_place(before.shapes, shape);
     if (old == nullptr || shape.day - old->day >= kUsedDays) return true;
-    const auto same = [](LearntSize a, const LearntSize& b) {
+    const auto same = [](SizeResult a, const SizeResult& b) {
       a.calls = b.calls;
       return a == b;
     };

@@ -16,72 +16,72 @@
 namespace tapa {
 
 /// Where a time was measured, as far as one rank knows before the ranks talk. Times hold where all is equal.
-struct LearntWhere {
+struct ResultsWhere {
   std::string libtapa;   ///< version
   std::string mpi;       ///< what MPI says of its version
   std::string cpu;       ///< model and number of processors
   std::string settings;  ///< digest of all settings that plans or MPI's times depend on
   int job = 0;           ///< ranks of MPI_COMM_WORLD
-  bool operator==(const LearntWhere&) const = default;
+  bool operator==(const ResultsWhere&) const = default;
   /// Whether it is the same machine with the same libraries.
-  [[nodiscard]] bool same_machine(const LearntWhere& other) const {
+  [[nodiscard]] bool same_machine(const ResultsWhere& other) const {
     return libtapa == other.libtapa && mpi == other.mpi && cpu == other.cpu;
   }
 };
 
 /// A plan that was called.
-struct LearntPlan {
+struct PlanResult {
   Choice choice;
   double seconds = 0;     ///< median of the slowest rank's times
   int samples = 0;        ///< calls
   bool given_up = false;  ///< clearly slower than another one
-  bool operator==(const LearntPlan&) const = default;
+  bool operator==(const PlanResult&) const = default;
 };
 
 /// Calls of one class of sizes.
-struct LearntSize {
+struct SizeResult {
   bool uniform = false;   ///< all blocks of a call are equal
   std::size_t bytes = 0;  ///< of a (mean) block, a power of two or 0
   bool decided = false;   ///< the first plan has won; else it is the best so far
   int calls = 0;          ///< in the last run
   int day = 0;            ///< since 1970, when it was measured; 0: in this run
-  std::vector<LearntPlan> plans;
-  bool operator==(const LearntSize&) const = default;
+  std::vector<PlanResult> plans;
+  bool operator==(const SizeResult&) const = default;
 };
 
 /// All communicators with the same ranks in the same places.
-struct LearntShape {
-  LearntWhere where;
+struct ShapeResults {
+  ResultsWhere where;
   int ranks = 0;
   std::string topology;  ///< digest of what plans depend on
   int day = 0;           ///< since 1970, when it was used last; 0: in this run
-  std::vector<LearntSize> sizes;
-  bool operator==(const LearntShape&) const = default;
-  [[nodiscard]] bool same_place(const LearntShape& other) const {
+  std::vector<SizeResult> sizes;
+  bool operator==(const ShapeResults&) const = default;
+  [[nodiscard]] bool same_place(const ShapeResults& other) const {
     return where == other.where && ranks == other.ranks && topology == other.topology;
   }
 };
 
 /// Contents of the file, and what a run adds.
-struct Learnt {
-  std::vector<LearntShape> shapes;
-  bool operator==(const Learnt&) const = default;
+struct Results {
+  std::vector<ShapeResults> shapes;
+  bool operator==(const Results&) const = default;
 };
 
 /// Most of each that is kept, and read.
-inline constexpr std::size_t kMostLearntShapes = 64;
-inline constexpr std::size_t kMostLearntSizes = 96;  ///< of a shape
-inline constexpr std::size_t kMostLearntPlans = 8;   ///< of a size
+inline constexpr std::size_t kMostShapeResults = 64;
+inline constexpr std::size_t kMostSizeResults = 96;  ///< of a shape
+inline constexpr std::size_t kMostPlanResults = 8;   ///< of a size
 /// Longer files are neither written nor read.
-inline constexpr std::size_t kMostLearntBytes = std::size_t{64} << 10;
+inline constexpr std::size_t kMostResultsBytes = std::size_t{64} << 10;
 /// Days after which a result holds no more: what it came from may have changed without a new version.
-inline constexpr int kLearntDays = 30;
+inline constexpr int kResultsDays = 30;
 
 /// Days from one to the other; of a clock that went back as many as there are.
 [[nodiscard]] int days_between(int from, int to);
 
 /// How calls of a size may begin.
-struct LearntStart {
+struct ResultsStart {
   enum class Kind : std::uint8_t {
     compete,  ///< as without: all candidates but those in `without`
     mpi,      ///< MPI's: no plan was faster
@@ -91,24 +91,24 @@ struct LearntStart {
   Choice plan;
   std::vector<Choice> without;
 };
-[[nodiscard]] LearntStart start_from(const LearntSize& size);
+[[nodiscard]] ResultsStart start_from(const SizeResult& size);
 
 /// What holds today, of one machine: the shapes of communicators of `ranks` ranks (0: of any number).
-[[nodiscard]] std::vector<LearntShape> fitting(const Learnt& learnt, const LearntWhere& where, int ranks,
-                                               int today);
+[[nodiscard]] std::vector<ShapeResults> fitting(const Results& results, const ResultsWhere& where, int ranks,
+                                                int today);
 
 /// What one communicator has found, added to what others of the same run have.
-void add_to_run(Learnt& run, LearntShape shape);
+void add_to_run(Results& run, ShapeResults shape);
 
 /// What the file should hold after a run. Results of the run take the place of older ones; what it has left
 /// out, as it was known to be slow, stays. No more than fits: this run's first, then what was used last.
-[[nodiscard]] Learnt merged(Learnt before, const Learnt& run, int today);
+[[nodiscard]] Results merged(Results before, const Results& run, int today);
 
 /// How many sizes of `run` are not in `after`, as there was no room.
-[[nodiscard]] std::size_t without_room(const Learnt& run, const Learnt& after);
+[[nodiscard]] std::size_t without_room(const Results& run, const Results& after);
 
 /// Whether it is worth a write: a new result, or one that would soon count as unused.
-[[nodiscard]] bool differs(const Learnt& before, const Learnt& after);
+[[nodiscard]] bool differs(const Results& before, const Results& after);
 
 // What times depend on, as short digests.
 

@@ -1,0 +1,98 @@
+// The entry points with the names of MPI's all-to-alls.
+#include "api/entry.hpp"
+#include "api/forms.hpp"
+#include "route/recall.hpp"
+#include "run/error.hpp"
+#include "run/own_mpi.hpp"
+#include "tapa/tapa.h"
+
+using namespace tapa;
+
+namespace {
+
+int run_edges(const Arguments& arguments) {
+  return run_neighbours(arguments, Mode::blocking);
+}
+int start_edges(const Arguments& arguments, MPI_Request* request) {
+  return run_neighbours(arguments, Mode::nonblocking, request);
+}
+int init_edges(const Arguments& arguments, MPI_Request* request) {
+  return run_neighbours(arguments, Mode::persistent, request);
+}
+
+}  // namespace
+
+// TAPA_X does RUN to its arguments. Those of MPI_X that are remembered as MPI's go on as they were made.
+#define TAPA_ENTRY(RUN, NAME, FORM, PARAMETERS, ...)          \
+  int TAPA_##NAME(PARAMETERS) {                               \
+    return RUN(FORM##_arguments("TAPA_" #NAME, __VA_ARGS__)); \
+  }
+#define TAPA_REQUEST_ENTRY(RUN, NAME, FORM, PARAMETERS, ...)           \
+  int TAPA_##NAME(PARAMETERS, MPI_Request* request) {                  \
+    return RUN(FORM##_arguments("TAPA_" #NAME, __VA_ARGS__), request); \
+  }
+#define TAPA_INIT_ENTRY(RUN, NAME, FORM, PARAMETERS, ...)              \
+  int TAPA_##NAME(PARAMETERS, MPI_Info, MPI_Request* request) {        \
+    return RUN(FORM##_arguments("TAPA_" #NAME, __VA_ARGS__), request); \
+  }
+#define TAPA_PASSING_ENTRY(NAME, FORM, PARAMETERS, ...)                                     \
+  int TAPA_##NAME(PARAMETERS) {                                                             \
+    if (passes(Form::FORM, sendbuf, sendtype, recvbuf, recvtype, comm))                     \
+      return in_mpi("TAPA_" #NAME, [&] { return TAPA_OWN_MPI(PMPI_##NAME)(__VA_ARGS__); }); \
+    return run_blocking(FORM##_arguments("TAPA_" #NAME, __VA_ARGS__));                      \
+  }
+#define TAPA_PASSING_REQUEST_ENTRY(NAME, FORM, PARAMETERS, ...)                                      \
+  int TAPA_##NAME(PARAMETERS, MPI_Request* request) {                                                \
+    if (passes_nonblocking(sendbuf, recvbuf, comm))                                                  \
+      return in_mpi("TAPA_" #NAME, [&] { return TAPA_OWN_MPI(PMPI_##NAME)(__VA_ARGS__, request); }); \
+    return run_nonblocking(FORM##_arguments("TAPA_" #NAME, __VA_ARGS__), request);                   \
+  }
+
+// clang-format off
+extern "C" {
+
+TAPA_PASSING_ENTRY(Alltoall, uniform, TAPA_UNIFORM(int), TAPA_UNIFORM_ARGUMENTS)
+TAPA_PASSING_ENTRY(Alltoallv, v, TAPA_VECTOR(int, int), TAPA_VECTOR_ARGUMENTS)
+TAPA_ENTRY(run_blocking, Alltoallw, w, TAPA_TYPED(int, int), TAPA_TYPED_ARGUMENTS)
+TAPA_ENTRY(run_blocking, Alltoall_c, uniform, TAPA_UNIFORM(MPI_Count), TAPA_UNIFORM_ARGUMENTS)
+TAPA_ENTRY(run_blocking, Alltoallv_c, v, TAPA_VECTOR(MPI_Count, MPI_Aint), TAPA_VECTOR_ARGUMENTS)
+TAPA_ENTRY(run_blocking, Alltoallw_c, w, TAPA_TYPED(MPI_Count, MPI_Aint), TAPA_TYPED_ARGUMENTS)
+
+TAPA_PASSING_REQUEST_ENTRY(Ialltoall, uniform, TAPA_UNIFORM(int), TAPA_UNIFORM_ARGUMENTS)
+TAPA_PASSING_REQUEST_ENTRY(Ialltoallv, v, TAPA_VECTOR(int, int), TAPA_VECTOR_ARGUMENTS)
+TAPA_PASSING_REQUEST_ENTRY(Ialltoallw, w, TAPA_TYPED(int, int), TAPA_TYPED_ARGUMENTS)
+TAPA_REQUEST_ENTRY(run_nonblocking, Ialltoall_c, uniform, TAPA_UNIFORM(MPI_Count), TAPA_UNIFORM_ARGUMENTS)
+TAPA_REQUEST_ENTRY(run_nonblocking, Ialltoallv_c, v, TAPA_VECTOR(MPI_Count, MPI_Aint), TAPA_VECTOR_ARGUMENTS)
+TAPA_REQUEST_ENTRY(run_nonblocking, Ialltoallw_c, w, TAPA_TYPED(MPI_Count, MPI_Aint), TAPA_TYPED_ARGUMENTS)
+
+TAPA_INIT_ENTRY(run_init, Alltoall_init, uniform, TAPA_UNIFORM(int), TAPA_UNIFORM_ARGUMENTS)
+TAPA_INIT_ENTRY(run_init, Alltoallv_init, v, TAPA_VECTOR(int, int), TAPA_VECTOR_ARGUMENTS)
+TAPA_INIT_ENTRY(run_init, Alltoallw_init, w, TAPA_TYPED(int, int), TAPA_TYPED_ARGUMENTS)
+TAPA_INIT_ENTRY(run_init, Alltoall_init_c, uniform, TAPA_UNIFORM(MPI_Count), TAPA_UNIFORM_ARGUMENTS)
+TAPA_INIT_ENTRY(run_init, Alltoallv_init_c, v, TAPA_VECTOR(MPI_Count, MPI_Aint), TAPA_VECTOR_ARGUMENTS)
+TAPA_INIT_ENTRY(run_init, Alltoallw_init_c, w, TAPA_TYPED(MPI_Count, MPI_Aint), TAPA_TYPED_ARGUMENTS)
+
+// Along the edges of a topology.
+TAPA_ENTRY(run_edges, Neighbor_alltoall, uniform, TAPA_UNIFORM(int), TAPA_UNIFORM_ARGUMENTS)
+TAPA_ENTRY(run_edges, Neighbor_alltoallv, v, TAPA_VECTOR(int, int), TAPA_VECTOR_ARGUMENTS)
+TAPA_ENTRY(run_edges, Neighbor_alltoallw, w, TAPA_TYPED(int, MPI_Aint), TAPA_TYPED_ARGUMENTS)
+TAPA_ENTRY(run_edges, Neighbor_alltoall_c, uniform, TAPA_UNIFORM(MPI_Count), TAPA_UNIFORM_ARGUMENTS)
+TAPA_ENTRY(run_edges, Neighbor_alltoallv_c, v, TAPA_VECTOR(MPI_Count, MPI_Aint), TAPA_VECTOR_ARGUMENTS)
+TAPA_ENTRY(run_edges, Neighbor_alltoallw_c, w, TAPA_TYPED(MPI_Count, MPI_Aint), TAPA_TYPED_ARGUMENTS)
+
+TAPA_REQUEST_ENTRY(start_edges, Ineighbor_alltoall, uniform, TAPA_UNIFORM(int), TAPA_UNIFORM_ARGUMENTS)
+TAPA_REQUEST_ENTRY(start_edges, Ineighbor_alltoallv, v, TAPA_VECTOR(int, int), TAPA_VECTOR_ARGUMENTS)
+TAPA_REQUEST_ENTRY(start_edges, Ineighbor_alltoallw, w, TAPA_TYPED(int, MPI_Aint), TAPA_TYPED_ARGUMENTS)
+TAPA_REQUEST_ENTRY(start_edges, Ineighbor_alltoall_c, uniform, TAPA_UNIFORM(MPI_Count), TAPA_UNIFORM_ARGUMENTS)
+TAPA_REQUEST_ENTRY(start_edges, Ineighbor_alltoallv_c, v, TAPA_VECTOR(MPI_Count, MPI_Aint), TAPA_VECTOR_ARGUMENTS)
+TAPA_REQUEST_ENTRY(start_edges, Ineighbor_alltoallw_c, w, TAPA_TYPED(MPI_Count, MPI_Aint), TAPA_TYPED_ARGUMENTS)
+
+TAPA_INIT_ENTRY(init_edges, Neighbor_alltoall_init, uniform, TAPA_UNIFORM(int), TAPA_UNIFORM_ARGUMENTS)
+TAPA_INIT_ENTRY(init_edges, Neighbor_alltoallv_init, v, TAPA_VECTOR(int, int), TAPA_VECTOR_ARGUMENTS)
+TAPA_INIT_ENTRY(init_edges, Neighbor_alltoallw_init, w, TAPA_TYPED(int, MPI_Aint), TAPA_TYPED_ARGUMENTS)
+TAPA_INIT_ENTRY(init_edges, Neighbor_alltoall_init_c, uniform, TAPA_UNIFORM(MPI_Count), TAPA_UNIFORM_ARGUMENTS)
+TAPA_INIT_ENTRY(init_edges, Neighbor_alltoallv_init_c, v, TAPA_VECTOR(MPI_Count, MPI_Aint), TAPA_VECTOR_ARGUMENTS)
+TAPA_INIT_ENTRY(init_edges, Neighbor_alltoallw_init_c, w, TAPA_TYPED(MPI_Count, MPI_Aint), TAPA_TYPED_ARGUMENTS)
+
+}  // extern "C"
+// clang-format on
