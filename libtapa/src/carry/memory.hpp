@@ -2,13 +2,21 @@
 /// Calls that go through memory at once.
 #pragma once
 
+#include <cstdint>
+
 #include "route/route.hpp"
 #include "run/arguments.hpp"
 
 namespace tapa {
 
-/// Carries out a call whose route is `memory`, and gives the claim back. False: the two ends of some block
-/// differ, as all ranks know; an Operation finds out which. Throws TransportError.
-[[nodiscard]] bool run_at_once(const Arguments& arguments, const Route& route);
+/// How it has ended, as all ranks know.
+enum class MemoryEnd : std::uint8_t {
+  done,
+  sizes_differ,  ///< the two ends of some block differ; an Operation finds out of which
+  no_memory,     ///< some rank has none for packed blocks: the call is MPI's
+};
+
+/// Carries out a call whose route is `memory`, and gives the claim back. Throws TransportError.
+[[nodiscard]] MemoryEnd run_at_once(const Arguments& arguments, const Route& route);
 
 }  // namespace tapa

@@ -189,6 +189,13 @@ void scatter_block(const std::byte* from, const Block& block, MPI_Comm comm) {
   }
 }
 
+bool is_copied_straight(const Block& from, const Block& to) {
+  const auto has_runs = [](const Block& block) {
+    return block.type != MPI_DATATYPE_NULL && type_info(block.type).runs != 0;
+  };
+  return from.dense() || to.dense() || (has_runs(from) && has_runs(to));
+}
+
 void copy_block(const Block& from, const Block& to, MPI_Comm comm) {
   if (to.dense()) return gather_block(from, to.data, comm);
   if (from.dense()) return scatter_block(from.data, to, comm);
