@@ -8,6 +8,7 @@
 
 #include "run/error.hpp"
 #include "run/scratch.hpp"
+#include "run/type_layout.hpp"
 
 namespace tapa {
 
@@ -35,7 +36,10 @@ Block block_of(const Arguments& a, const Side& side, const TypeInfo& info, int p
   if (block.bytes == 0) return block;
   const bool dense = info.dense(block.count);
   block.data = address_at(side.buffer, block_offset(a.form, side, info, peer) + (dense ? info.first : 0));
-  if (!dense) block.type = side.type_of(peer);
+  if (dense) return block;
+  constexpr std::size_t kLong = std::size_t{16} << 10;
+  block.type = side.type_of(peer);
+  if (block.bytes >= kLong) read_recipe(block.type);
   return block;
 }
 
