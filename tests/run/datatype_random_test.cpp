@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "run/datatype.hpp"
+#include "run/type_layout.hpp"
 
 namespace tapa {
 namespace {
@@ -101,6 +102,7 @@ Made nested(Random& random, int depth) {
 
 /// Packs and unpacks a part that begins where the type allows and, unpacked, ends anywhere; all when `whole`.
 void compare(Random& random, const Made& made, const Bytes& memory, bool whole) {
+  if (random() % 2 == 0) read_recipe(made.type);
   const TypeInfo info = type_info(made.type);
   const int count = 1 + below(random, 3);
   std::vector<std::size_t> at;

@@ -73,8 +73,9 @@ class LocalNetwork {
       box.sends.erase(box.sends.begin());
       box.recvs.erase(box.recvs.begin());
       if (bytes_of(s.data) != bytes_of(r.data)) throw TransportError("message sizes differ");
+      const bool empty = is_nothing(s.data);
       PieceCursor target(r.data);
-      for (Piece from : s.data) {
+      for (Piece from : empty || is_nothing(r.data) ? Pieces() : s.data) {
         while (!from.empty()) {
           const Piece here = target.take(from.size());
           std::memcpy(here.data(), from.data(), here.size());
@@ -82,7 +83,7 @@ class LocalNetwork {
         }
       }
       completed_[static_cast<std::size_t>(from)].push_back(s.slot);
-      completed_[static_cast<std::size_t>(to)].push_back(r.slot);
+      completed_[static_cast<std::size_t>(to)].push_back(empty ? ~r.slot : r.slot);
     }
   }
 

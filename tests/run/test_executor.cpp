@@ -1,6 +1,7 @@
 // Runs real plans with real bytes: every rank's executor in one process, over a network of synchronous sends.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "local_network.hpp"
@@ -67,25 +68,38 @@ class Exchange {
     }
   }
 
-  void run(int round) {
+  /// A rank that is `blind` takes no part. Returns the ranks whose run has failed.
+  std::vector<int> run(int round, int blind = -1) {
     for (std::size_t r = 0; r < send_.size(); ++r) {
       for (std::size_t d = 0; d < send_.size(); ++d) {
         for (std::size_t k = 0; k < send_[r].bytes[d]; ++k) {
           send_[r].at[d][k] = pattern(static_cast<int>(r), static_cast<int>(d), k, round);
         }
       }
+      if (static_cast<int>(r) == blind) {
+        executors_[r]->start_blind(100);
+        continue;
+      }
       executors_[r]->bind({send_[r].at.data(), send_[r].at.size()}, recv_[r].at);
       executors_[r]->start(100);
     }
+    std::vector<int> failed;
     // Every pass completes at least one step of a plan that can end.
     std::size_t passes = 1;
     for (const auto& e : executors_) passes += e->plan().steps.size();
     while (passes-- > 0) {
       bool all = true;
-      for (auto& e : executors_) all = e->progress(false) && all;
-      if (all) return;
+      for (std::size_t r = 0; r < executors_.size(); ++r) {
+        try {
+          all = executors_[r]->progress(false) && all;
+        } catch (const TransportError&) {
+          failed.push_back(static_cast<int>(r));
+        }
+      }
+      if (all) return failed;
     }
-    FAIL() << "deadlock: " << pending() << " steps pending";
+    ADD_FAILURE() << "deadlock: " << pending() << " steps pending";
+    return failed;
   }
 
   void expect_right(int round) const {
@@ -177,9 +191,26 @@ TEST_P(EveryAlgorithm, DeliversUniformBlocks) {
       const Choice choice = parse_choice(GetParam());
       Exchange exchange(t, Counts::uniform(t.ranks, 5), choice);
       for (int round = 0; round < 3; ++round) {
-        exchange.run(round);
+        EXPECT_TRUE(exchange.run(round).empty());
         exchange.expect_right(round);
       }
+    }
+  }
+}
+
+TEST_P(EveryAlgorithm, ARankThatTakesNoPartIsAnErrorOfAllAndHangsNobody) {
+  for (const auto& sizes : std::vector<std::vector<int>>{{2}, {1, 1}, {4, 4, 4}, {3, 5, 1}, {7}}) {
+    const Topology t = nodes(sizes, false);
+    Exchange exchange(t, Counts::uniform(t.ranks, 5), parse_choice(GetParam()));
+    for (int blind = 0; blind < t.ranks; ++blind) {
+      std::vector<int> failed = exchange.run(blind, blind);
+      std::ranges::sort(failed);
+      std::vector<int> others;
+      for (int r = 0; r < t.ranks; ++r)
+        if (r != blind) others.push_back(r);
+      EXPECT_EQ(failed, others) << t.ranks << " ranks without " << blind;
+      EXPECT_TRUE(exchange.run(blind + 1).empty()) << "what follows works";
+      exchange.expect_right(blind + 1);
     }
   }
 }
@@ -191,7 +222,7 @@ TEST_P(EveryAlgorithm, DeliversRandomBlocksWithZeros) {
     std::vector<std::size_t> matrix(static_cast<std::size_t>(t.ranks * t.ranks));
     for (auto& n : matrix) n = random() % 3 == 0 ? 0 : random() % 40;
     Exchange exchange(t, Counts::matrix(t.ranks, matrix), parse_choice(GetParam()));
-    exchange.run(0);
+    EXPECT_TRUE(exchange.run(0).empty());
     exchange.expect_right(0);
   }
 }

@@ -300,6 +300,30 @@ TEST(ShmNode, ShorterMessagesEndWhereTheNextBegins) {
   }
 }
 
+TEST(ShmNode, WhatARankHasNoMemoryForHoldsUpNothing) {
+  for (const bool early : {false, true}) {
+    auto nodes = make_nodes(2);
+    ShmNode::Completions done;
+    std::vector<std::byte> sent = pattern(1, 5000), got(5000), next = pattern(2, 60), got_next(60);
+    static Piece none = nothing(5000);
+    const auto post = [&] {
+      nodes[1]->recv(0, 1, whole(got), 0, &done);
+      nodes[1]->recv(0, 2, {&none, 1}, 1, &done);
+      nodes[1]->recv(0, 3, whole(got_next), 2, &done);
+    };
+    if (!early) post();
+    nodes[0]->send(1, 1, {&none, 1}, 3, &done);
+    nodes[0]->send(1, 2, whole(sent), 4, &done);
+    nodes[0]->send(1, 3, whole(next), 5, &done);
+    nodes[1]->progress();
+    if (early) post();
+    std::ranges::sort(done);
+    EXPECT_EQ(done, (ShmNode::Completions{~0, 1, 2, 3, 4, 5}));
+    EXPECT_EQ(got, std::vector<std::byte>(5000));
+    EXPECT_EQ(got_next, next);
+  }
+}
+
 TEST(ShmNode, WakesASleeper) {
   auto nodes = make_nodes(2);
   ShmNode::Completions sender, receiver;

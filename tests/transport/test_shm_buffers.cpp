@@ -104,6 +104,13 @@ class Rank final : public BlockPacker {
   /// Whether this rank has failed before a call begins, from now on: it packs and unpacks nothing.
   void begin_failed(bool failed) { failed_ = failed; }
 
+  /// Whether rank 1 overwrites what it sends.
+  void overwrite(bool overwrites) { overwrites_ = overwrites; }
+
+  /// Whether memory is taken before a call, and refused.
+  void take_rooms(bool refused) { rooms_taken_ = true, rooms_refused_ = refused; }
+  [[nodiscard]] bool given_up() const { return exchange_.given_up(); }
+  [[nodiscard]] bool can_be_repeated() const { return exchange_.can_be_repeated(); }
   /// Number of wrong bytes.
   std::size_t call(int number) {
     const std::size_t members = buffers_->members();
@@ -128,6 +135,7 @@ class Rank final : public BlockPacker {
         for (ShmBlock& block : *blocks) block = {nullptr, block.bytes, 0};
     }
     exchange_.begin(*buffers_, send, recv, this, false, ShmExchange::Compare::nothing, known_);
+    if (rooms_taken_) exchange_.take_rooms(self == 1 && overwrites_);
     finish(exchange_);
     std::size_t wrong = std::exchange(wrong_parts_, 0);
     wrong += std::exchange(releases_, 0) == 1 ? 0U : 1U;
@@ -175,6 +183,7 @@ class Rank final : public BlockPacker {
   }
   std::byte* room(std::size_t member, bool sent, std::size_t bytes) override {
     require_sound();
+    if (rooms_refused_) throw TransportError("no memory", 3);
     Bytes& room = rooms_[sent ? member : out_.size() + member];
     room.resize(bytes);
     return room.data();
@@ -198,6 +207,9 @@ class Rank final : public BlockPacker {
   bool refuses_ = false;
   bool known_ = false;
   bool failed_ = false;
+  bool rooms_taken_ = false;
+  bool rooms_refused_ = false;
+  bool overwrites_ = false;
   int number_ = 0;  // of the call
 
   std::size_t releases_ = 0;     // of rooms
@@ -522,6 +534,36 @@ TEST(ShmBuffers, ARankThatHasFailedIsAnErrorOfAllAndHangsNobody) {
       return rank.call(1);
     });
     EXPECT_LE(wrong, 4U) << bytes;
+  }
+}
+
+TEST(ShmBuffers, WhereOneRankHasNoMemoryForPackedBlocksAllGiveUp) {
+  for (const std::size_t bytes : {24, 5000, 3 << 20}) {
+    for (const bool overwrites : {false, true}) {
+      const Sizes sizes = [&](std::size_t, std::size_t, int) { return bytes; };
+      const std::size_t wrong = in_threads(4, sizes, true, [&](Rank& rank) {
+        const std::size_t self = rank.buffers().self();
+        const bool needed = bytes > (1 << 20);  // the others travel in one part
+        std::string what;
+        rank.overwrite(overwrites);
+        rank.take_rooms(self == 0);
+        try {
+          rank.call(0);
+        } catch (const TransportError& e) {
+          what = e.what();
+        }
+        EXPECT_EQ(what, !needed     ? ""
+                        : self == 0 ? "no memory"
+                                    : "rank 0 has no memory for its blocks")
+            << self;
+        EXPECT_EQ(rank.given_up(), needed);
+        EXPECT_EQ(rank.can_be_repeated(), needed && !overwrites);
+        rank.take_rooms(false);
+        rank.buffers().release();
+        return rank.call(1);
+      });
+      EXPECT_LE(wrong, 4U) << bytes;
+    }
   }
 }
 

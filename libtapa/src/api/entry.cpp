@@ -74,11 +74,27 @@ bool run_staged(const Arguments& arguments, Route& route) {
   return true;
 }
 
+/// False: it is MPI's.
+bool run_through_memory(const Arguments& arguments, Route& route) {
+  switch (run_at_once(arguments, route)) {
+    case MemoryEnd::done:
+      return true;
+    case MemoryEnd::sizes_differ:
+      return run_in_order(arguments, route, true);
+    default:
+      route.carrier = Carrier::mpi;
+      route.reason = reasons::memory;
+      route.chosen = true;
+      route.tried = false;
+      return false;
+  }
+}
+
 /// Carries out a checked call; false: it is MPI's, and nothing was done.
 bool carry(const Arguments& arguments, Route& route) {
   switch (route.carrier) {
     case Carrier::memory:
-      return run_at_once(arguments, route) || run_in_order(arguments, route, true);
+      return run_through_memory(arguments, route);
     case Carrier::device:
       run_on_device(arguments, *route.state);
       return true;

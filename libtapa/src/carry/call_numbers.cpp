@@ -139,7 +139,7 @@ void Checksums::start(const Call& call, std::span<const std::byte* const> send) 
   std::vector<std::size_t> outgoing;
   for (const int peer : other_ranks(*call.state)) {
     const auto at = static_cast<std::size_t>(peer);
-    outgoing.push_back(checksum(send[at], call.exchange.send[at].bytes));
+    outgoing.push_back(send.empty() ? 0 : checksum(send[at], call.exchange.send[at].bytes));
   }
   sums_.start(call.state->space(), call.tags.first + window_tags::kSums, other_ranks(*call.state), 1,
               outgoing, false);

@@ -65,6 +65,11 @@ void begin(const Arguments& arguments, const Route& route, MemoryRun& run) {
                               : MemoryRun::Compare::blocks);
 }
 
+/// Large counts may be more than MPI can be given.
+bool may_be_mpis(const Arguments& arguments) {
+  return !arguments.neighbours && (arguments.form == Form::uniform || !arguments.large);
+}
+
 /// A nonblocking call under way.
 class Later {
  public:
@@ -162,18 +167,21 @@ void start_at_once(const Arguments& arguments, const Route& route, MPI_Request* 
   submit(std::make_unique<LaterTask>(std::move(call)), request);
 }
 
-bool run_at_once(const Arguments& arguments, const Route& route) {
+MemoryEnd run_at_once(const Arguments& arguments, const Route& route) {
   const Rules& rules = route.state->rules();
   MemoryRun& run = route.state->memory_run();
+  const ShmExchange& exchange = run.exchange();
   const Ending ending(arguments.function, route);
   try {
     begin(arguments, route, run);
     poll_to_end(run, true, route.state->waiter(), {arguments.function, rules.timeout},
-                [&] { return waits_for(run.exchange()); });
+                [&] { return waits_for(exchange); });
   } catch (const TransportError&) {
-    if (!rules.compares() || run.exchange().sizes_agree()) throw;
+    const bool agree = !rules.compares() || exchange.sizes_agree();
+    if (agree && may_be_mpis(arguments) && exchange.can_be_repeated()) return MemoryEnd::no_memory;
+    if (agree) throw;
   }
-  return !rules.compares() || run.exchange().sizes_agree();
+  return !rules.compares() || exchange.sizes_agree() ? MemoryEnd::done : MemoryEnd::sizes_differ;
 }
 
 }  // namespace tapa

@@ -36,6 +36,7 @@ void keep(const Arguments& arguments, const char* reason, double seconds) {
 const char* reason_of(const Route& route, const Rules& rules) {
   if (!rules.settings().enable) return reasons::disabled;
   if (rules.mpi_is_forced) return reasons::asked;
+  if (route.reason != nullptr) return route.reason;
   return route.tried ? reasons::tried : reasons::fastest;
 }
 

@@ -282,6 +282,9 @@ bool Operation::step_running(bool block) {
   if (call_.rules->compares() && !run_.sizes_agree()) {
     judging_ = true;
     after_arrivals();
+  } else if (run_.is_given_up(call_)) {
+    choosing_.end(call_, PMPI_Wtime() - started_, run_.bytes_through_memory());
+    stage_ = Stage::mpi;
   } else if (call_.rules->check == Check::data) {
     stage_ = Stage::sums;
   } else {
@@ -305,6 +308,7 @@ bool Operation::is_mpis(Route& route) const {
   route.carrier = Carrier::mpi;
   route.state = call_.state.get();
   route.chosen = route.noted = true;
+  if (run_.by_memory()) route.reason = reasons::memory;
   route.tried = choosing_.tried().has_value();
   if (route.tried) route.key = *choosing_.tried();
   route.sent = total_bytes(call_.exchange.send);

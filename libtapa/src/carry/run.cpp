@@ -1,5 +1,7 @@
 #include "carry/run.hpp"
 
+#include <algorithm>
+#include <exception>
 #include <limits>
 #include <utility>
 
@@ -70,8 +72,11 @@ void Run::choose(const Call& c, std::shared_ptr<PlanEntry> entry, ShmBuffers* ow
   if (c.mode == Mode::persistent && entry_->plan) executor_ = take_executor(c, *entry_);
 }
 
+// A rank that has no memory for its blocks, or a datatype that MPI refuses to pack, is waited for all the
+// same.
 void Run::begin(const Call& c) {
   staged_ = false;
+  failure_ = nullptr;
   by_memory() ? begin_memory(c) : begin_plan(c);
 }
 
@@ -80,8 +85,6 @@ void Run::stage(const Exchange& exchange) {
   staged_ = true;
 }
 
-// A rank that has no memory for its blocks, or a datatype that MPI refuses to pack, is waited for all the
-// same.
 void Run::begin_memory(const Call& c) {
   const Exchange& exchange = c.exchange;
   if (const auto equal = equal_blocks(c, *buffers_))
@@ -99,7 +102,9 @@ void Run::begin_memory(const Call& c) {
     });
     if (staged_ && sums) sums_.start(c, staging_.send());
   }
-  memory_.begin_described(*buffers_, overlaps && !sums,
+  const bool overwrites =
+      exchange.overlaps && (overlaps || std::ranges::any_of(exchange.recv, &Block::dense));
+  memory_.begin_described(*buffers_, overlaps && !sums, overwrites,
                           !c.rules->compares() ? MemoryRun::Compare::nothing
                           : exchange.uniform   ? MemoryRun::Compare::sums
                                                : MemoryRun::Compare::blocks,
@@ -113,15 +118,27 @@ void Run::begin_plan(const Call& c) {
                                         std::to_string(entry_->plan->channels) + " tags, expected at most " +
                                         std::to_string(most));
   }
-  stage(c.exchange);
-  if (c.rules->check == Check::data) sums_.start(c, staging_.send());
   if (!executor_) executor_ = take_executor(c, *entry_);
-  executor_->bind(staging_.send(), staging_.recv());
-  executor_->start(c.tags.first + window_tags::kPlan);
+  const int first_tag = c.tags.first + window_tags::kPlan;
+  const bool sums = c.rules->check == Check::data;
+  try {
+    stage(c.exchange);
+    executor_->bind(staging_.send(), staging_.recv());
+  } catch (const std::exception&) {
+    failure_ = std::current_exception();
+    if (sums) sums_.start(c, {});
+    return executor_->start_blind(first_tag);
+  }
+  if (sums) sums_.start(c, staging_.send());
+  executor_->start(first_tag);
 }
 
 bool Run::advance(const Call& c, bool block) {
-  if (executor_) return executor_->progress(block);
+  if (executor_) {
+    const bool ended = executor_->progress(block);
+    if (ended && failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+    return ended;
+  }
   constexpr int patience = 50;  // pauses in one call
   try {
     const auto done = [this] { return memory_.advance(); };
@@ -138,8 +155,14 @@ bool Run::advance(const Call& c, bool block) {
     buffers_->release();
     if (c.rules->compares() && !memory_.exchange().sizes_agree())
       return true;  // all ranks say which block it is
+    if (is_given_up(c)) return true;
     throw;
   }
+}
+
+bool Run::is_given_up(const Call& c) const {
+  return by_memory() && memory_.exchange().can_be_repeated() && c.offer().mpi &&
+         c.rules->check != Check::data;
 }
 
 std::optional<std::uint64_t> Run::bytes_through_memory() const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,8 @@ class Run {
   [[nodiscard]] bool advance(const Call& call, bool block);
   /// After its end, where memory has carried it: whether the two ends of all blocks are known to agree.
   [[nodiscard]] bool sizes_agree() const { return !by_memory() || memory_.exchange().sizes_agree(); }
+  /// Likewise: whether some rank had no memory for its blocks, and MPI is to carry the call out.
+  [[nodiscard]] bool is_given_up(const Call& call) const;
   /// Bytes that all ranks have sent together, where memory has carried it.
   [[nodiscard]] std::optional<std::uint64_t> bytes_through_memory() const;
 
@@ -71,6 +74,7 @@ class Run {
   Staging staging_;
   bool staged_ = false;  // whether that says where blocks arrive
   Checksums sums_;
+  std::exception_ptr failure_;  // with it this rank takes part by empty messages only
 };
 
 }  // namespace tapa

@@ -37,6 +37,7 @@ inline constexpr const char* tags = "no tags are left";
 inline constexpr const char* disabled = "TAPA_ENABLE=0";
 inline constexpr const char* tried = "tried in comparison";
 inline constexpr const char* fastest = "MPI is the fastest";
+inline constexpr const char* memory = "no memory for packed blocks";
 }  // namespace reasons
 
 /// The blocks of a call when all have the same size.

@@ -8,6 +8,7 @@
 
 #include "run/error.hpp"
 #include "run/scratch.hpp"
+#include "run/type_layout.hpp"
 
 namespace tapa {
 
@@ -35,7 +36,10 @@ Block block_of(const Arguments& a, const Side& side, const TypeInfo& info, int p
   if (block.bytes == 0) return block;
   const bool dense = info.dense(block.count);
   block.data = address_at(side.buffer, block_offset(a.form, side, info, peer) + (dense ? info.first : 0));
-  if (!dense) block.type = side.type_of(peer);
+  if (dense) return block;
+  constexpr std::size_t kLong = std::size_t{16} << 10;
+  block.type = side.type_of(peer);
+  if (block.bytes >= kLong) read_recipe(block.type);
   return block;
 }
 
@@ -182,6 +186,13 @@ void scatter_block(const std::byte* from, const Block& block, MPI_Comm comm) {
   } else {
     std::memcpy(block.data, from, block.bytes);
   }
+}
+
+bool is_copied_straight(const Block& from, const Block& to) {
+  const auto has_runs = [](const Block& block) {
+    return block.type != MPI_DATATYPE_NULL && type_info(block.type).runs != 0;
+  };
+  return from.dense() || to.dense() || (has_runs(from) && has_runs(to));
 }
 
 void copy_block(const Block& from, const Block& to, MPI_Comm comm) {

@@ -125,6 +125,8 @@ void scatter_block(const std::byte* from, const Block& block, MPI_Comm comm);
 /// Copies a block to another of as many bytes that shares no memory with it, through a packed copy only where
 /// a layout is not known.
 void copy_block(const Block& from, const Block& to, MPI_Comm comm);
+/// Whether that needs no packed copy between.
+[[nodiscard]] bool is_copied_straight(const Block& from, const Block& to);
 
 /// Arguments of the C entry points, by form. Displ and Count are int, or MPI_Aint and MPI_Count.
 template <class Count>

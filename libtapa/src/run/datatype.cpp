@@ -20,9 +20,15 @@ namespace tapa {
 
 namespace {
 
+/// What is kept with a derived type.
+struct Kept {
+  TypeInfo info;
+  bool brief = false;  ///< its recipe was not read yet
+};
+
 int delete_info(MPI_Datatype, int, void* value, void*) {
   freed_types.fetch_add(1, std::memory_order_release);
-  delete static_cast<TypeInfo*>(value);
+  delete static_cast<Kept*>(value);
   return MPI_SUCCESS;
 }
 
@@ -36,8 +42,8 @@ bool is_committed(MPI_Datatype type) {
   return PMPI_Pack(&byte, 0, type, &byte, 1, &position, alone_comm()) == MPI_SUCCESS;
 }
 
-/// Decoded once, then kept with the type.
-TypeInfo info_of_derived(MPI_Datatype type) {
+/// Decoded once, or twice where that was brief. `whole`: not briefly.
+Kept info_of_derived(MPI_Datatype type, bool whole) {
   const std::lock_guard lock(keyval_mutex);
   if (keyval == MPI_KEYVAL_INVALID) {
     check_mpi(PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, delete_info, &keyval, nullptr),
@@ -46,12 +52,40 @@ TypeInfo info_of_derived(MPI_Datatype type) {
   void* value = nullptr;
   int found = 0;
   check_mpi(PMPI_Type_get_attr(type, keyval, &value, &found), "MPI_Type_get_attr");
-  if (found != 0) return *static_cast<TypeInfo*>(value);
-  TypeInfo info = decode_type(type);
-  info.committed = is_committed(type);
-  if (!info.committed) return info;  // it may become so
-  check_mpi(PMPI_Type_set_attr(type, keyval, new TypeInfo(info)), "MPI_Type_set_attr");
-  return info;
+  if (found != 0) {
+    Kept& kept = *static_cast<Kept*>(value);
+    if (whole && kept.brief) kept = {decode_type(type)};
+    return kept;
+  }
+  Kept kept{decode_type(type, !whole)};
+  kept.brief = !whole && kept.info.runs == 0;
+  kept.info.committed = is_committed(type);
+  if (!kept.info.committed) return kept;  // it may become so
+  check_mpi(PMPI_Type_set_attr(type, keyval, new Kept(kept)), "MPI_Type_set_attr");
+  return kept;
+}
+
+constexpr unsigned kFewLooks = 256;  ///< at a type whose recipe was not read: those of some calls
+
+/// From what the thread remembers. `whole`: with the recipe.
+TypeInfo known_info(MPI_Datatype type, bool whole) {
+  const std::uint64_t before = freed_types.load(std::memory_order_acquire);
+  PerThread::Type* found = nullptr;
+  for (PerThread::Type& seen : per_thread.types) {
+    if (!seen.known || seen.type != type || !(seen.permanent || seen.freed == before)) continue;
+    if (!seen.brief || (!whole && ++seen.looks < kFewLooks)) return seen.info;
+    found = &seen;
+    whole = true;
+  }
+  const bool permanent = is_permanent(type);
+  const Kept kept = permanent ? Kept{decode_type(type)} : info_of_derived(type, whole);
+  if (!kept.info.committed) return kept.info;
+  if (found == nullptr) {
+    per_thread.types[1] = per_thread.types[0];
+    found = per_thread.types.data();
+  }
+  *found = {true, permanent, kept.brief, 0, type, before, kept.info};
+  return kept.info;
 }
 
 constexpr std::size_t kMostPacked = std::numeric_limits<int>::max();
@@ -227,17 +261,11 @@ std::byte* element_at(const void* origin, std::size_t begin, const TypeInfo& inf
 
 TypeInfo type_info(MPI_Datatype type) {
   if (type == MPI_DATATYPE_NULL) throw CallError(MPI_ERR_TYPE, "datatype is MPI_DATATYPE_NULL");
-  auto& seen = per_thread.types;
-  const std::uint64_t before = freed_types.load(std::memory_order_acquire);
-  for (const PerThread::Type& s : seen) {
-    if (s.known && s.type == type && (s.permanent || s.freed == before)) return s.info;
-  }
-  const bool permanent = is_permanent(type);
-  const TypeInfo info = permanent ? decode_type(type) : info_of_derived(type);
-  if (!info.committed) return info;
-  seen[1] = seen[0];
-  seen[0] = {true, permanent, type, before, info};
-  return info;
+  return known_info(type, false);
+}
+
+TypeInfo read_recipe(MPI_Datatype type) {
+  return known_info(type, true);
 }
 
 void pack(const void* from, MPI_Count count, MPI_Datatype type, const TypeInfo& info, std::byte* to,

@@ -50,7 +50,7 @@ void Executor::prepare() {
   open_.resize(count);
   in_flight_.assign(count, 0);
   resolved_.resize(count);
-  memory_ = std::make_unique_for_overwrite<std::byte[]>(memory);
+  own_memory_ = memory;
   memory_bytes_ = memory + count * (sizeof(Resolved) + 40) + pieces * sizeof(Piece);
   ready_.reserve(count);
   completed_.reserve(count);
@@ -62,6 +62,7 @@ void Executor::prepare() {
 void Executor::bind(std::span<const std::byte* const> send, std::span<std::byte* const> recv) {
   assert(done());
   assert(send.size() == send_.size() && recv.size() == recv_.size());
+  if (memory_ == nullptr) memory_ = std::make_unique_for_overwrite<std::byte[]>(own_memory_);
   std::copy(send.begin(), send.end(), send_.begin());
   std::copy(recv.begin(), recv.end(), recv_.begin());
   for (std::size_t i = 0; i < plan_->steps.size(); ++i) resolve(i);
@@ -108,8 +109,19 @@ void Executor::resolve(std::size_t index) {
 }
 
 void Executor::start(int first_tag) {
+  blind_ = false;
+  begin(first_tag);
+}
+
+void Executor::start_blind(int first_tag) {
+  blind_ = true;
+  begin(first_tag);
+}
+
+void Executor::begin(int first_tag) {
   assert(done());
   first_tag_ = first_tag;
+  spoiled_by_ = -1;
   open_ = waits_for_;
   remaining_ = plan_->steps.size();
   ready_.clear();
@@ -128,11 +140,16 @@ void Executor::run_ready() {
 void Executor::post(std::uint32_t index) {
   const Step& step = plan_->steps[index];
   if (step.kind == StepKind::copy) {
-    copy_step(step);
+    if (!has_failed()) copy_step(step);
     complete(index);
     return;
   }
-  const Resolved& r = resolved_[index];
+  Resolved& r = resolved_[index];
+  if (blind_ || (has_failed() && step.kind == StepKind::send)) {
+    Piece& piece = pieces_[pieces_at_[index]];
+    piece = nothing(step.bytes);
+    r = {{&piece, 1}, false};
+  }
   const int tag = first_tag_ + step.channel;
   in_flight_[index] = 1;
   if (step.kind == StepKind::recv) {
@@ -145,7 +162,7 @@ void Executor::post(std::uint32_t index) {
 
 void Executor::complete(std::uint32_t index) {
   const Step& step = plan_->steps[index];
-  if (step.kind == StepKind::recv && resolved_[index].staged)
+  if (step.kind == StepKind::recv && resolved_[index].staged && !has_failed())
     scatter(step, resolved_[index].pieces.front().data());
   in_flight_[index] = 0;
   --remaining_;
@@ -190,8 +207,17 @@ bool Executor::progress(bool block) {
   if (done()) return true;
   completed_.clear();
   transport_->poll(completed_, block);
-  for (int slot : completed_) complete(static_cast<std::uint32_t>(slot));
+  for (const int told : completed_) {
+    const auto step = static_cast<std::uint32_t>(told < 0 ? ~told : told);
+    if (told < 0) spoiled_by_ = plan_->steps[step].peer;
+    complete(step);
+  }
   run_ready();
+  if (done() && spoiled_by_ >= 0 && !blind_) {
+    throw TransportError(
+        "rank " + std::to_string(spoiled_by_) +
+        " has sent an empty message: it had no memory for its blocks, or got such a message itself");
+  }
   return done();
 }
 

@@ -1,6 +1,7 @@
 /// @file
 /// Carries out one rank's plan over a transport. The same object runs blocking, nonblocking and persistent
-/// calls: prepare once, then bind + start + progress as often as wanted, without allocating.
+/// calls: prepare once, then bind + start + progress as often as wanted, without allocating but in the first
+/// bind.
 #pragma once
 
 #include <cstddef>
@@ -27,18 +28,23 @@ struct Waiting {
 /// Runs a RankPlan. Not thread-safe. The plan and the transport are shared and must outlive it.
 class Executor {
  public:
-  /// Prepares: successor lists, staging for messages of several segments, scratch. All allocation happens
-  /// here and in the transport's reserve().
+  /// Prepares: successor lists, places of staging for messages of several segments and of scratch. All
+  /// allocation happens here, in the transport's reserve() and, of that memory, in the first bind().
   Executor(std::shared_ptr<const RankPlan> plan, std::unique_ptr<Transport> transport);
 
   /// Sets the caller's memory: send[d] is the start of the block for rank d, recv[s] of the block from rank
-  /// s. Blocks of zero bytes may be null. Must not be called while running.
+  /// s. Blocks of zero bytes may be null. Must not be called while running. Throws std::bad_alloc.
   void bind(std::span<const std::byte* const> send, std::span<std::byte* const> recv);
 
   /// Begins a run; messages carry tags first_tag + channel. Posts everything that is ready.
   void start(int first_tag);
 
-  /// Advances; returns done(). With `block`, waits for at least one completion.
+  /// The same for a rank that cannot take part, without bind(): empty messages go in the place of its own,
+  /// and what comes is dropped. Whoever gets an empty message goes on so, too: nobody waits.
+  void start_blind(int first_tag);
+
+  /// Advances; returns done(). With `block`, waits for at least one completion. Throws TransportError at the
+  /// end of a run in which an empty message came.
   bool progress(bool block);
 
   [[nodiscard]] bool done() const { return remaining_ == 0; }
@@ -64,6 +70,8 @@ class Executor {
   };
 
   void prepare();
+  void begin(int first_tag);
+  [[nodiscard]] bool has_failed() const { return blind_ || spoiled_by_ >= 0; }
   void resolve(std::size_t step);
   [[nodiscard]] std::byte* address(const Segment& segment) const;
   void run_ready();
@@ -85,13 +93,16 @@ class Executor {
   std::vector<std::size_t> staging_at_;  // offset of each message's staging, where it may need some
   std::vector<std::size_t> pieces_at_;   // each message's first entry in pieces_
   std::vector<Piece> pieces_;
-  std::unique_ptr<std::byte[]> memory_;  // scratch, then staging
+  std::unique_ptr<std::byte[]> memory_;  // scratch, then staging; taken by bind()
+  std::size_t own_memory_ = 0;           // of that
   std::size_t memory_bytes_ = 0;
   std::vector<const std::byte*> send_;
   std::vector<std::byte*> recv_;
   std::vector<int> completed_;
   std::size_t remaining_ = 0;
   int first_tag_ = 0;
+  bool blind_ = false;    // this run sends and receives nothing
+  int spoiled_by_ = -1;   // who sent an empty message in this run
   bool has_data_ = true;  // the transport's
 };
 

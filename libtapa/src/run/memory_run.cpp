@@ -50,7 +50,7 @@ void MemoryRun::begin(ShmBuffers& buffers, const Arguments& arguments, int ranks
   }
   normalise(arguments, ranks, normal_);
   static_cast<void>(describe(normal_));
-  begin_described(buffers, false, compare, !normal_.uniform);
+  begin_described(buffers, false, false, compare, !normal_.uniform);
 }
 
 ShmBlocks& MemoryRun::describe(const Exchange& exchange) {
@@ -58,8 +58,10 @@ ShmBlocks& MemoryRun::describe(const Exchange& exchange) {
   return blocks_;
 }
 
-void MemoryRun::begin_described(ShmBuffers& buffers, bool overlap, Compare compare, bool known) {
+void MemoryRun::begin_described(ShmBuffers& buffers, bool overlap, bool overwrites, Compare compare,
+                                bool known) {
   exchange_.begin(buffers, blocks_.send, blocks_.recv, &blocks_, overlap, compare, known);
+  exchange_.take_rooms(overwrites);
 }
 
 }  // namespace tapa

@@ -23,9 +23,9 @@ class MemoryRun {
   /// Blocks of any sizes and types, which share no memory. `arguments` are checked, and used until the end.
   void begin(ShmBuffers& buffers, const Arguments& arguments, int ranks, Compare compare);
   /// The same in two steps, between which the blocks may be put elsewhere. `exchange` is used until the end.
-  /// `known`: see ShmExchange::begin().
+  /// `known`: see ShmExchange::begin(); `overwrites`: see take_rooms().
   [[nodiscard]] ShmBlocks& describe(const Exchange& exchange);
-  void begin_described(ShmBuffers& buffers, bool overlap, Compare compare, bool known);
+  void begin_described(ShmBuffers& buffers, bool overlap, bool overwrites, Compare compare, bool known);
 
   /// See ShmExchange::advance().
   [[nodiscard]] bool advance() { return exchange_.advance(); }

@@ -132,15 +132,11 @@ class WithoutOwn {
   std::list<std::vector<MPI_Count>> large_counts_;
 };
 
-bool has_known_runs(const Block& block) {
-  return block.dense() || (block.type != MPI_DATATYPE_NULL && type_info(block.type).runs != 0);
-}
-
 /// This rank's block for itself.
 class OwnBlock {
  public:
   OwnBlock(const Block& from, const Block& to) : from_(from), to_(to) {
-    if (!has_known_runs(from) || !has_known_runs(to)) packed_ = Scratch(from.bytes);
+    if (!is_copied_straight(from, to)) packed_ = Scratch(from.bytes);
   }
   void copy(MPI_Comm comm) const {
     if (!packed_) return copy_block(from_, to_, comm);

@@ -27,6 +27,8 @@ struct PerThread {
   struct Type {
     bool known = false;
     bool permanent = false;
+    bool brief = false;  ///< its recipe was not read yet
+    unsigned looks = 0;  ///< at a brief one
     MPI_Datatype type{};
     std::uint64_t freed = 0;
     TypeInfo info;

@@ -2,6 +2,7 @@
 
 #include <new>
 #include <string>
+#include <utility>
 
 #include "run/datatype.hpp"
 #include "run/error.hpp"
@@ -73,20 +74,33 @@ void ShmBlocks::scatter(std::size_t member, std::size_t begin, std::size_t bytes
   });
 }
 
+void ShmBlocks::prepare_copy(std::size_t member) {
+  packing([&] {
+    const Block& from = exchange_->send[member];
+    if (!is_copied_straight(from, exchange_->recv[member])) room(member, true, from.bytes);
+  });
+}
+
 void ShmBlocks::copy(std::size_t member) {
-  packing([&] { copy_block(exchange_->send[member], exchange_->recv[member], comm_); });
+  const Block& from = exchange_->send[member];
+  const Block& to = exchange_->recv[member];
+  if (is_copied_straight(from, to)) return packing([&] { copy_block(from, to, comm_); });
+  std::byte* const packed = room(member, true, from.bytes);
+  packing([&] {
+    gather_block(from, packed, comm_);
+    scatter_block(packed, to, comm_);
+  });
 }
 
 std::byte* ShmBlocks::room(std::size_t member, bool sent, std::size_t bytes) {
   const std::size_t ranks = exchange_->send.size();
   packing([&] { rooms_.resize(2 * ranks); });
-  std::vector<std::byte>& memory = rooms_[sent ? member : ranks + member];
-  if (memory.size() < bytes) {
-    const std::size_t before = memory.size();
-    packing([&] { memory = std::vector<std::byte>(bytes); });
-    held_bytes_ += bytes - before;
+  Room& room = rooms_[sent ? member : ranks + member];
+  if (room.bytes < bytes) {
+    packing([&] { room.memory = std::make_unique_for_overwrite<std::byte[]>(bytes); });
+    held_bytes_ += bytes - std::exchange(room.bytes, bytes);
   }
-  return memory.data();
+  return room.memory.get();
 }
 
 void ShmBlocks::release_rooms() {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -31,6 +32,7 @@ class ShmBlocks final : public BlockPacker {
 
   void gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to) override;
   void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) override;
+  void prepare_copy(std::size_t member) override;
   void copy(std::size_t member) override;
   std::byte* room(std::size_t member, bool sent, std::size_t bytes) override;
   void release_rooms() override;
@@ -46,8 +48,12 @@ class ShmBlocks final : public BlockPacker {
   std::optional<TransportError> failure_;  // of prepare()
   const Exchange* exchange_ = nullptr;
   MPI_Comm comm_ = MPI_COMM_NULL;
-  std::vector<std::vector<std::byte>> rooms_;  // of blocks that are packed and travel in pieces
-  std::size_t held_bytes_ = 0;                 // of these
+  struct Room {
+    std::unique_ptr<std::byte[]> memory;
+    std::size_t bytes = 0;
+  };
+  std::vector<Room> rooms_;     // of blocks that are packed and travel in pieces
+  std::size_t held_bytes_ = 0;  // of these
 };
 
 }  // namespace tapa

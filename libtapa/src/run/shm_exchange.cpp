@@ -68,13 +68,15 @@ bool ShmExchange::fits(const ShmBuffers& buffers, std::span<const ShmBlock> send
 void ShmExchange::begin_common(ShmBuffers& buffers) {
   buffers_ = &buffers;
   got_.assign(buffers.members(), 0);
-  in_room_.clear();
   total_ = own_sizes_ = sizes_ = 0;
   differ_ = false;
   compare_ = Compare::nothing;
   known_ = by_pairs_ = false;
   stage_ = Stage::write;
   own_rounds_ = 1;
+  own_flags_ = 0;
+  poor_.reset();
+  overwritten_ = false;
   at_ = 0;
   readers_.clear();
   offered_.clear();
@@ -97,6 +99,7 @@ void ShmExchange::begin(ShmBuffers& buffers, const std::byte* send, std::byte* r
   blocks_at_ = uniform_at((buffers.members() - 1) * piece_);
   own_direct_ = true;
   overlap_ = send == recv;
+  if (overlap_) own_flags_ = kOverwrites;
   apart_ = overlap_ ? std::nullopt : buffers.stays(send, bytes, buffers.members());
   if (apart_) own_rounds_ = 1;
 }
@@ -207,6 +210,31 @@ bool ShmExchange::packing(const Step& step) {
   return false;
 }
 
+/// Whether a block that is sent cannot be packed part by part although it may travel so.
+bool ShmExchange::is_packed_whole(std::size_t m) const {
+  if (send_[m].data != nullptr || send_[m].bytes == 0 || in_slot(m)) return false;
+  return stays_[m].has_value() || (own_rounds_ > 1 && grain(m) == 0);
+}
+
+// What is received in other parts than it is unpacked in needs less than a block as a rule, and short blocks
+// need little.
+void ShmExchange::take_rooms(bool overwrites) {
+  constexpr std::size_t much = std::size_t{64} << 10;
+  if (overwrites) own_flags_ |= kOverwrites;
+  if (by_pairs_) return;
+  const std::size_t self = buffers_->self();
+  const bool there = packing([&] {
+    packer_->prepare_copy(self);
+    for (std::size_t m = 0; m < buffers_->members(); ++m) {
+      if (m == self && own_direct_) continue;
+      if (is_packed_whole(m)) packer_->room(m, true, send_[m].bytes);
+      const std::size_t unit = recv_[m].unit == 0 ? recv_[m].bytes : std::min(recv_[m].unit, recv_[m].bytes);
+      if (recv_[m].data == nullptr && unit > much) packer_->room(m, false, unit);
+    }
+  });
+  if (!there) own_flags_ |= kGivesUp;
+}
+
 /// The block for this rank itself, unless it must take the way of all.
 void ShmExchange::copy_own() {
   const std::size_t self = buffers_->self();
@@ -221,7 +249,7 @@ void ShmExchange::copy_own() {
 void ShmExchange::write_round() {
   BufferHeader* const header = buffers_->buffer(buffers_->self(), buffers_->round() + 1);
   auto* const buffer = reinterpret_cast<std::byte*>(header);
-  header->rounds = own_rounds_;
+  header->rounds = own_rounds_ | own_flags_;
   header->form = !uniform_ ? BufferForm::table : apart_ ? BufferForm::apart : BufferForm::equal;
   header->bytes = uniform_ ? bytes_ : own_total_;
   if (!uniform_) {
@@ -289,6 +317,10 @@ void ShmExchange::write_entry(std::size_t m, std::byte* buffer, std::size_t& nex
   entry.bytes = 0;
   entry.place = {};
   if (bytes == 0 || (m == buffers_->self() && own_direct_)) return;
+  if ((own_flags_ & kGivesUp) != 0) {
+    entry.whole = kNotPacked;
+    return;
+  }
   if (const auto& place = stays_[m]) {
     if (at_ > 0) return;
     const std::byte* const block = sent(m);
@@ -369,25 +401,41 @@ void ShmExchange::deliver(std::size_t member, const std::byte* from, std::size_t
   got_[member] += bytes;
 }
 
-/// The same when the block is not in one piece there. What its sender divides otherwise than its datatype
-/// allows is put together first: parts of one block are of the same size but for the last, which may end
-/// anywhere, as the block may be shorter than expected.
+/// The same when the block is not in one piece there. Parts need not end where the units of its datatype do:
+/// what has come of a unit waits for the rest of it.
 void ShmExchange::unpack(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole) {
+  const std::size_t unit = recv_[member].unit == 0 ? whole : std::min(recv_[member].unit, whole);
   const std::size_t got = got_[member];
-  const std::size_t unit = recv_[member].unit;
-  const auto id = static_cast<std::uint32_t>(member);
   const bool last = got + bytes == whole;
-  const bool fits = bytes == whole || (unit != 0 && got % unit == 0 && (last || bytes % unit == 0));
-  const bool in_room = got > 0 && std::ranges::find(in_room_, id) != in_room_.end();
-  if (fits && !in_room) return scatter(member, got, bytes, from);
-  if (got == 0) in_room_.push_back(id);
-  std::byte* const room = received_room(member, whole);
-  if (room == nullptr) return;
-  std::memcpy(room + got, from, bytes);
-  if (last) scatter(member, 0, whole, room);
+  std::size_t held = got % unit;
+  const std::size_t more = held == 0 ? 0 : std::min(bytes, unit - held);
+  const std::size_t at_once = last ? bytes - more : (bytes - more) / unit * unit;
+  const std::size_t rest = bytes - more - at_once;
+  std::byte* const room = held + rest > 0 ? received_room(member, unit) : nullptr;
+  if (held + rest > 0 && room == nullptr) return;
+  if (more > 0) {
+    std::memcpy(room + held, from, more);
+    held += more;
+    if (held == unit || last) scatter(member, got + more - held, held, room);
+  }
+  if (at_once > 0) scatter(member, got + more, at_once, from + more);
+  if (rest > 0) std::memcpy(room, from + more + at_once, rest);
+}
+
+/// Nothing is received of an exchange that is given up; its sender must know that nobody reads its block.
+void ShmExchange::pass_over(std::size_t member, const std::byte* buffer) {
+  const auto* const header = reinterpret_cast<const BufferHeader*>(buffer);
+  const std::uint64_t kind = header->form == BufferForm::apart ? BlockPlace::kPrivate
+                             : header->form == BufferForm::table
+                                 ? entry_of(buffer, buffers_->self()).place.kind
+                                 : BlockPlace::kBuffer;
+  if (kind == BlockPlace::kBuffer || kind == BlockPlace::kSlot) return;
+  fetched_ = true;
+  if (!tells_together()) buffers_->tell_read(member);
 }
 
 void ShmExchange::take(std::size_t member, const std::byte* buffer) {
+  if (given_up()) return pass_over(member, buffer);
   const auto* const header = reinterpret_cast<const BufferHeader*>(buffer);
   const std::size_t self = buffers_->self();
   if (header->form == BufferForm::equal && uniform_ && header->bytes == bytes_ && piece_ == bytes_) {
@@ -449,7 +497,9 @@ void ShmExchange::expect_blocks() const {
 bool ShmExchange::note_header(std::size_t member, const BufferHeader& header) {
   const bool table = header.form == BufferForm::table;
   if (at_ == 0) {
-    rounds_ = std::max(rounds_, header.rounds);
+    rounds_ = std::max(rounds_, header.rounds & ~(kGivesUp | kOverwrites));
+    if ((header.rounds & kGivesUp) != 0) poor_ = member;
+    overwritten_ = overwritten_ || (header.rounds & kOverwrites) != 0;
     if (uniform_ || compare_ == Compare::sums) {
       const std::uint64_t own = uniform_ ? bytes_ * buffers_->members() : own_total_;
       differ_ = differ_ || own != (table ? header.bytes : header.bytes * buffers_->members());
@@ -513,7 +563,9 @@ bool ShmExchange::advance() {
       if (at_ == 0) {
         first_ = buffers_->round();
         rounds_ = own_rounds_;
-        if (own_direct_) copy_own();
+        if ((own_flags_ & kGivesUp) != 0) poor_ = buffers_->self();
+        overwritten_ = (own_flags_ & kOverwrites) != 0;
+        if (own_direct_ && !given_up()) copy_own();
       }
       await_round();
       stage_ = Stage::read;
@@ -523,7 +575,7 @@ bool ShmExchange::advance() {
         return false;
       }
       if (at_ == 0 && fetched_ && tells_together()) buffers_->tell_all_read();
-      stage_ = ++at_ < rounds_ ? Stage::write : Stage::drain;
+      stage_ = ++at_ < rounds_ && !given_up() ? Stage::write : Stage::drain;
     } else {
       if (!drained()) {
         serve_readers();
@@ -539,6 +591,8 @@ bool ShmExchange::advance() {
       stage_ = Stage::done;
     }
   }
+  if (given_up() && !failure_)
+    fail(TransportError("rank " + std::to_string(*poor_) + " has no memory for its blocks"));
   if (!failure_) return true;
   throw *std::exchange(failure_, std::nullopt);
 }

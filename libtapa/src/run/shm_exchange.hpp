@@ -46,6 +46,8 @@ class BlockPacker {
   /// Memory of a whole block of so many bytes for `member` (`sent`) or from it, for blocks that travel in
   /// other parts.
   virtual std::byte* room(std::size_t member, bool sent, std::size_t bytes) = 0;
+  /// Takes the memory that copy() will need.
+  virtual void prepare_copy(std::size_t) {}
   /// The exchange has ended: no room is needed any more.
   virtual void release_rooms() = 0;
 };
@@ -73,6 +75,15 @@ class ShmExchange {
   void tell(std::uint64_t number) { own_sizes_ = sizes_ = number; }
   /// After the end.
   [[nodiscard]] std::uint64_t sum_told() const { return sizes_; }
+
+  /// Behind begin() of blocks: takes the memory of those that travel in other parts than those in which they
+  /// are packed. Where one rank has none, all give the exchange up, before they need more. Calls by pairs
+  /// take it when they need it. `overwrites`: blocks are received where others are sent from.
+  void take_rooms(bool overwrites);
+  /// After the end, which is an error then: whether the exchange was given up. Known alike to all ranks.
+  [[nodiscard]] bool given_up() const { return poor_.has_value(); }
+  /// And whether what is sent is still there on all ranks.
+  [[nodiscard]] bool can_be_repeated() const { return given_up() && !overwritten_; }
 
   /// Whether everything that a rank sends can be copied before anything is received: one round, and no block
   /// is so long that it must stay with its sender.
@@ -132,6 +143,7 @@ class ShmExchange {
   void deliver(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole);
   void fetch(std::size_t member, BlockPlace place, std::size_t bytes);
   [[nodiscard]] bool attach(std::size_t member, std::uint64_t address, std::size_t bytes);
+  [[nodiscard]] bool attach_parts(std::size_t member, std::uint64_t address, std::size_t bytes);
   void ask(std::size_t member, std::size_t bytes);
   void take_given();
   void serve_readers();
@@ -153,6 +165,8 @@ class ShmExchange {
   void unpack(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole);
   void fail(const TransportError& failure);
   [[nodiscard]] bool refuse(std::size_t member, std::size_t whole);
+  void pass_over(std::size_t member, const std::byte* buffer);
+  [[nodiscard]] bool is_packed_whole(std::size_t member) const;
   [[nodiscard]] const std::byte* sent(std::size_t member);
   /// This rank's block for a member that reads it here.
   [[nodiscard]] std::size_t own_bytes(std::size_t member) const {
@@ -204,13 +218,15 @@ class ShmExchange {
   std::size_t blocks_at_ = 0;                     // uniform: where blocks begin in a buffer
   std::uint32_t own_rounds_ = 1;                  // that the own blocks need
   std::uint32_t rounds_ = 1;                      // of the longest
+  std::uint32_t own_flags_ = 0;                   // of BufferHeader::rounds
+  std::optional<std::size_t> poor_;               // the last member that gives up
+  bool overwritten_ = false;                      // what some rank sends
   std::uint32_t at_ = 0;                          // the current one, from 0
   std::uint64_t first_ = 0;                       // number of the first one
   bool own_direct_ = true;              // whether the block for this rank itself is copied past the buffers
   std::vector<std::uint32_t> pending_;  // members whose buffers of this round were not read yet
   std::vector<std::uint32_t> shown_;    // of these, those that can be read now
   std::vector<std::size_t> got_;        // bytes of each member that have arrived
-  std::vector<std::uint32_t> in_room_;  // members whose blocks are put together before they are unpacked
   std::vector<std::byte*> sent_room_;   // blocks that were gathered because they travel in pieces
   std::vector<std::uint32_t> readers_;  // members that read own blocks from this rank's memory
   std::vector<Offered> offered_;        // of this round, until all of it is here

@@ -120,12 +120,26 @@ void ShmExchange::serve_readers() {
 /// False: the kernel refuses, although it did not when the members connected.
 bool ShmExchange::attach(std::size_t member, std::uint64_t address, std::size_t bytes) {
   if (refuse(member, bytes)) return true;
-  std::byte* const direct = place(member);
-  std::byte* const to = direct != nullptr ? direct : received_room(member, bytes);
-  if (to == nullptr) return true;
-  if (!buffers_->attach(member, address, {to, bytes})) return false;
+  if (std::byte* const to = place(member)) {
+    if (!buffers_->attach(member, address, {to, bytes})) return false;
+  } else if (!attach_parts(member, address, bytes)) {
+    return false;
+  }
   got_[member] = bytes;
-  if (direct == nullptr) scatter(member, 0, bytes, to);
+  return true;
+}
+
+/// A block that is unpacked comes in parts that the cache holds.
+bool ShmExchange::attach_parts(std::size_t member, std::uint64_t address, std::size_t bytes) {
+  constexpr std::size_t in_cache = std::size_t{256} << 10;
+  const std::size_t unit = recv_[member].unit == 0 ? bytes : recv_[member].unit;
+  const std::size_t part = std::min(bytes, std::max(unit, in_cache / unit * unit));
+  std::byte* const room = received_room(member, part);
+  for (std::size_t at = 0; room != nullptr && at < bytes; at += part) {
+    const std::size_t count = std::min(part, bytes - at);
+    if (!buffers_->attach(member, address + at, {room, count})) return false;
+    scatter(member, at, count, room);
+  }
   return true;
 }
 

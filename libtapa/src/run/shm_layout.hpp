@@ -57,6 +57,11 @@ inline std::size_t place_of(std::size_t member, std::size_t self) {
   return member < self ? member : member - 1;
 }
 
+/// Of BufferHeader::rounds: its owner has no memory for its blocks; and what it sends is overwritten
+/// meanwhile.
+constexpr std::uint32_t kGivesUp = std::uint32_t{1} << 31;
+constexpr std::uint32_t kOverwrites = std::uint32_t{1} << 30;
+
 /// BlockEntry::whole of a block that its sender could not pack.
 constexpr std::uint64_t kNotPacked = std::numeric_limits<std::uint64_t>::max();
 /// And of a block without bytes of which its receiver is told.

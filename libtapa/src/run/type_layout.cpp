@@ -279,12 +279,13 @@ bool is_permanent(MPI_Datatype type) {
   return envelope_of(type).permanent();
 }
 
-TypeInfo decode_type(MPI_Datatype type) {
+TypeInfo decode_type(MPI_Datatype type, bool briefly) {
   const auto [size, first, span] = reach_of(type);
   if (size == MPI_UNDEFINED || size < 0)
     throw CallError(MPI_ERR_TYPE, "size of a datatype is too large to be known");
   TypeInfo info{static_cast<std::size_t>(size), extent_of(type), static_cast<MPI_Aint>(first), false};
   if (size > span) return info;  // more data than memory: elements overlap
+  if (briefly && size < span) return info;
   const MaybeComb comb = size == 0 ? MaybeComb(Comb{}) : comb_if_memory(type);
   if (!comb || comb->bytes * comb->count != static_cast<MPI_Aint>(size)) return info;
   // Open MPI 4.1 takes a stride of -1 byte for that of neighbours: MPI packs what it places elsewhere.

@@ -2,12 +2,26 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 namespace tapa {
 
 namespace {
 
 constexpr std::size_t kMostPieces = 64;  // in flight for one message, so that polling stays cheap
+
+// What is dropped is cut short to an element with a gap: of a message for dense memory Open MPI would let the
+// kernel write all of it.
+struct {
+  short first;
+  int second;
+} sink;
+
+bool is_cut_short(int code) {
+  int error_class = MPI_SUCCESS;
+  PMPI_Error_class(code, &error_class);
+  return error_class == MPI_ERR_TRUNCATE;
+}
 
 void check(int code, const char* call, int peer) {
   if (code == MPI_SUCCESS) return;
@@ -24,15 +38,17 @@ void check(int code, const char* call, int peer) {
 void MpiTransport::reserve(int slots) {
   const auto n = static_cast<std::size_t>(slots);
   pieces_left_.assign(n, 0);
+  empty_.assign(n, 0);
   active_.reserve(n);
   slot_of_.reserve(n);
+  expected_.reserve(n);
   indices_.reserve(n);
   statuses_.reserve(n);
 }
 
 /// Both ends cut alike: the size of the pieces follows from the size of the message.
 template <typename Post>
-void MpiTransport::cut(int slot, std::size_t bytes, const Post& post) {
+void MpiTransport::cut(int slot, std::size_t bytes, Expected expected, const Post& post) {
   const std::size_t piece = std::clamp((bytes + kMostPieces - 1) / kMostPieces, piece_, kIntMax);
   std::size_t at = 0;
   do {
@@ -41,6 +57,7 @@ void MpiTransport::cut(int slot, std::size_t bytes, const Post& post) {
     post(at, static_cast<int>(n), &request);
     active_.push_back(request);
     slot_of_.push_back(slot);
+    expected_.push_back(expected);
     ++pieces_left_[static_cast<std::size_t>(slot)];
     at += n;
   } while (at < bytes);
@@ -50,16 +67,33 @@ void MpiTransport::cut(int slot, std::size_t bytes, const Post& post) {
 
 void MpiTransport::post_send(int slot, int peer, int tag, Pieces pieces) {
   const Piece data = pieces.front();
-  cut(slot, data.size(), [&](std::size_t at, int n, MPI_Request* request) {
-    check(PMPI_Isend(data.data() + at, n, MPI_BYTE, peer, tag, comm_, request), "MPI_Isend", peer);
+  cut(slot, data.size(), Expected::nothing, [&](std::size_t at, int n, MPI_Request* request) {
+    const bool empty = data.data() == nullptr;
+    check(PMPI_Isend(empty ? nullptr : data.data() + at, empty ? 0 : n, MPI_BYTE, peer, tag, comm_, request),
+          "MPI_Isend", peer);
   });
 }
 
 void MpiTransport::post_recv(int slot, int peer, int tag, Pieces pieces) {
   const Piece data = pieces.front();
-  cut(slot, data.size(), [&](std::size_t at, int n, MPI_Request* request) {
-    check(PMPI_Irecv(data.data() + at, n, MPI_BYTE, peer, tag, comm_, request), "MPI_Irecv", peer);
-  });
+  const bool drops = data.data() == nullptr;
+  cut(slot, data.size(), drops ? Expected::too_much : Expected::bytes,
+      [&](std::size_t at, int n, MPI_Request* request) {
+        const int code = drops ? PMPI_Irecv(&sink, 1, MPI_SHORT_INT, peer, tag, comm_, request)
+                               : PMPI_Irecv(data.data() + at, n, MPI_BYTE, peer, tag, comm_, request);
+        check(code, "MPI_Irecv", peer);
+      });
+}
+
+void MpiTransport::complete(std::size_t at, const MPI_Status& status, std::vector<int>& completed) {
+  const auto slot = static_cast<std::size_t>(slot_of_[at]);
+  if (expected_[at] == Expected::bytes) {
+    int bytes = 0;
+    PMPI_Get_count(&status, MPI_BYTE, &bytes);
+    if (bytes == 0) empty_[slot] = 1;
+  }
+  if (--pieces_left_[slot] > 0) return;
+  completed.push_back(std::exchange(empty_[slot], std::uint8_t{0}) != 0 ? ~slot_of_[at] : slot_of_[at]);
 }
 
 void MpiTransport::poll(std::vector<int>& completed, bool block) {
@@ -68,14 +102,15 @@ void MpiTransport::poll(std::vector<int>& completed, bool block) {
   int done = 0;
   const int code = block ? PMPI_Waitsome(count, active_.data(), &done, indices_.data(), statuses_.data())
                          : PMPI_Testsome(count, active_.data(), &done, indices_.data(), statuses_.data());
-  if (code == MPI_ERR_IN_STATUS) {
-    for (int i = 0; i < done; ++i) check(statuses_[static_cast<std::size_t>(i)].MPI_ERROR, "message", -1);
-  }
-  check(code, block ? "MPI_Waitsome" : "MPI_Testsome", -1);
+  if (code != MPI_ERR_IN_STATUS) check(code, block ? "MPI_Waitsome" : "MPI_Testsome", -1);
   if (done <= 0) return;
   for (int i = 0; i < done; ++i) {
-    const int slot = slot_of_[static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)])];
-    if (--pieces_left_[static_cast<std::size_t>(slot)] == 0) completed.push_back(slot);
+    const MPI_Status& status = statuses_[static_cast<std::size_t>(i)];
+    const auto at = static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]);
+    const bool dropped = expected_[at] == Expected::too_much;
+    if (code == MPI_ERR_IN_STATUS && !(dropped && is_cut_short(status.MPI_ERROR)))
+      check(status.MPI_ERROR, "message", -1);
+    complete(at, status, completed);
   }
   // Close the gaps from the back, so that an index still names the entry that it named.
   std::sort(indices_.begin(), indices_.begin() + done, std::greater<>());
@@ -83,8 +118,10 @@ void MpiTransport::poll(std::vector<int>& completed, bool block) {
     const auto at = static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]);
     active_[at] = active_.back();
     slot_of_[at] = slot_of_.back();
+    expected_[at] = expected_.back();
     active_.pop_back();
     slot_of_.pop_back();
+    expected_.pop_back();
   }
 }
 

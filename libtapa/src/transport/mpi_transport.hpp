@@ -4,6 +4,9 @@
 
 #include <mpi.h>
 
+#include <cstdint>
+#include <vector>
+
 #include "transport/transport.hpp"
 
 namespace tapa {
@@ -25,14 +28,20 @@ class MpiTransport final : public Transport {
   void poll(std::vector<int>& completed, bool block) override;
 
  private:
+  /// Of a request.
+  enum class Expected : std::uint8_t { nothing, bytes, too_much };
+
   template <typename Post>
-  void cut(int slot, std::size_t bytes, const Post& post);
+  void cut(int slot, std::size_t bytes, Expected expected, const Post& post);
+  void complete(std::size_t at, const MPI_Status& status, std::vector<int>& completed);
 
   MPI_Comm comm_;
   std::size_t piece_;
   std::vector<int> pieces_left_;     // of each slot
   std::vector<MPI_Request> active_;  // requests in flight, dense
   std::vector<int> slot_of_;         // slot of each entry of active_
+  std::vector<Expected> expected_;   // likewise
+  std::vector<std::uint8_t> empty_;  // of each slot: whether a piece of it came without bytes
   std::vector<int> indices_;         // output of MPI_Testsome
   std::vector<MPI_Status> statuses_;
 };

@@ -18,6 +18,14 @@ using Pieces = std::span<const Piece>;
   return bytes;
 }
 
+/// Stands for so many bytes of a rank that has no memory for them.
+[[nodiscard]] inline Piece nothing(std::size_t bytes) {
+  return {static_cast<std::byte*>(nullptr), bytes};
+}
+[[nodiscard]] inline bool is_nothing(Pieces pieces) {
+  return pieces.size() == 1 && pieces.front().data() == nullptr;
+}
+
 /// Walks over pieces, which must outlive it.
 class PieceCursor {
  public:

@@ -72,7 +72,8 @@ struct BlockPlace {
 /// first.
 struct BufferHeader {
   std::atomic<std::uint64_t> sequence;  ///< the round of what the buffer holds
-  std::uint32_t rounds;  ///< how many rounds the owner needs, told in the first one of an exchange
+  std::uint32_t
+      rounds;  ///< how many rounds the owner needs, told in the first one of an exchange; and its flags
   BufferForm form;
   std::uint64_t bytes;   ///< of each whole block; with a table: of all that the owner sends
   BlockPlace place;      ///< apart: of the block for member 0

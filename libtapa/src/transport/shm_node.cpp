@@ -1,6 +1,7 @@
 #include "transport/shm_node.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "transport/transport.hpp"
@@ -19,6 +20,15 @@ void refuse_longer(int peer, std::size_t bytes, std::size_t expected) {
 
 }  // namespace
 
+ShmNode::Unexpected::Unexpected(std::int64_t its_tag, std::size_t its_bytes)
+    : tag(its_tag), bytes(its_bytes), piece(nothing(its_bytes)) {
+  try {
+    memory = std::make_unique<OwnMemory>(bytes);
+    piece = memory->piece;
+  } catch (const std::bad_alloc&) {  // whoever wants it is told
+  }
+}
+
 ShmNode::ShmNode(const std::vector<RingEnds>& ends, std::size_t own, Doorbell* bell)
     : own_doorbell_(bell), own_(own), links_(ends.size()) {
   for (std::size_t peer = 0; peer < ends.size(); ++peer) {
@@ -33,6 +43,7 @@ ShmNode::ShmNode(const std::vector<RingEnds>& ends, std::size_t own, Doorbell* b
 void ShmNode::send(int peer, int tag, Pieces data, int slot, Completions* done) {
   Link& link = links_[static_cast<std::size_t>(peer)];
   const std::lock_guard lock(mutex_);
+  if (is_nothing(data)) data = {};
   link.queue.push_back({{tag, bytes_of(data)}, PieceCursor(data), 0, slot, done, {}});
   push(link);
 }
@@ -48,10 +59,10 @@ void ShmNode::recv(int peer, int tag, Pieces data, int slot, Completions* done) 
     return;
   }
   Unexpected* stray = early->get();
-  refuse_longer(peer, stray->memory.data.size(), posted.bytes);
+  refuse_longer(peer, stray->bytes, posted.bytes);
   stray->claimed = true;
   stray->claim = posted;
-  if (stray->got == stray->memory.data.size()) finish_stray(link, stray);
+  if (stray->got == stray->bytes) finish_stray(link, stray);
 }
 
 /// Writes queued messages as far as there is room.
@@ -100,7 +111,7 @@ bool ShmNode::begin_message(Link& link) {
   if (posted == link.posted.end()) {
     link.unexpected.push_back(std::make_unique<Unexpected>(link.header.tag, link.header.bytes));
     link.stray = link.unexpected.back().get();
-    link.rest = PieceCursor({&link.stray->memory.piece, 1});
+    link.rest = PieceCursor({&link.stray->piece, 1});
     return true;
   }
   link.current = *posted;
@@ -110,23 +121,28 @@ bool ShmNode::begin_message(Link& link) {
   return true;
 }
 
+void ShmNode::complete(const Posted& posted, std::size_t bytes) {
+  posted.done->push_back(bytes == 0 && posted.bytes > 0 ? ~posted.slot : posted.slot);
+}
+
 void ShmNode::end_message(Link& link) {
   link.receiving = false;
   if (link.stray == nullptr) {
-    link.current.done->push_back(link.current.slot);
+    complete(link.current, link.header.bytes);
   } else if (link.stray->claimed) {
     finish_stray(link, link.stray);
   }
 }
 
 void ShmNode::finish_stray(Link& link, Unexpected* stray) {
-  std::span<const std::byte> rest(stray->memory.data);
+  std::span<const std::byte> rest;
+  if (stray->memory) rest = stray->memory->data;
   for (const Piece& piece : stray->claim.data) {
     const std::size_t count = std::min(piece.size(), rest.size());
-    std::ranges::copy(rest.first(count), piece.begin());
+    if (piece.data() != nullptr) std::ranges::copy(rest.first(count), piece.begin());
     rest = rest.subspan(count);
   }
-  stray->claim.done->push_back(stray->claim.slot);
+  complete(stray->claim, stray->memory ? stray->bytes : 0);
   std::erase_if(link.unexpected, [&](const auto& u) { return u.get() == stray; });
 }
 
@@ -166,7 +182,7 @@ void ShmNode::orphan_current(Link& link) {
   link.unexpected.push_back(std::make_unique<Unexpected>(link.header.tag, link.header.bytes));
   link.stray = link.unexpected.back().get();
   link.stray->got = link.got;
-  link.rest = PieceCursor({&link.stray->memory.piece, 1});
+  link.rest = PieceCursor({&link.stray->piece, 1});
   link.rest.take(link.got);
 }
 

@@ -88,11 +88,13 @@ class ShmNode {
     int slot;
     Completions* done;
   };
-  /// A message that came before its receive was posted.
+  /// A message that came before its receive was posted. Where there is no memory for it, it is lost.
   struct Unexpected {
-    Unexpected(std::int64_t its_tag, std::size_t bytes) : tag(its_tag), memory(bytes) {}
+    Unexpected(std::int64_t its_tag, std::size_t its_bytes);
     std::int64_t tag;
-    OwnMemory memory;
+    std::size_t bytes;
+    std::unique_ptr<OwnMemory> memory;  // null: lost
+    Piece piece;
     std::size_t got = 0;
     bool claimed = false;
     Posted claim{};
@@ -121,6 +123,7 @@ class ShmNode {
   bool pull(Link& link);
   bool begin_message(Link& link);
   void end_message(Link& link);
+  static void complete(const Posted& posted, std::size_t bytes);
   void finish_stray(Link& link, Unexpected* stray);
 
   std::mutex mutex_;  // of all below

@@ -13,6 +13,7 @@ void ShmRing::copy_in(std::uint64_t position, std::span<const std::byte> from) {
 }
 
 void ShmRing::copy_out(std::uint64_t position, std::span<std::byte> to) const {
+  if (to.data() == nullptr) return;
   const std::size_t at = position % capacity_;
   const std::size_t first = std::min(to.size(), capacity_ - at);
   std::memcpy(to.data(), data_ + at, first);

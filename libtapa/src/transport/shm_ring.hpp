@@ -57,7 +57,7 @@ class ShmRing {
   /// Copies up to to.size() readable bytes out; returns how many. Reader only.
   std::size_t read_some(std::span<std::byte> to);
 
-  /// The same for memory that `to` walks over.
+  /// The same for memory that `to` walks over; what belongs at null is dropped.
   std::size_t read_some(PieceCursor& to);
 
   /// Whether the writer asked to be woken since the last call. Reader only, after reading.

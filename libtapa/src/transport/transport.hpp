@@ -44,13 +44,16 @@ class Transport {
   [[nodiscard]] virtual bool takes_pieces(int peer, std::size_t bytes) const = 0;
 
   /// Starts sending what lies in `data`: one piece, or several where takes_pieces(). The caller keeps the
-  /// list and leaves the memory untouched until the slot completes. Throws TransportError.
+  /// list and leaves the memory untouched until the slot completes. A piece at null (see nothing()): an empty
+  /// message goes in the place of one of so many bytes. Throws TransportError.
   virtual void post_send(int slot, int peer, int tag, Pieces data) = 0;
 
-  /// Starts receiving as many bytes as `data` has, or a shorter message. Otherwise as post_send.
+  /// Starts receiving as many bytes as `data` has, or a shorter message; at null what comes is dropped.
+  /// Otherwise as post_send.
   virtual void post_recv(int slot, int peer, int tag, Pieces data) = 0;
 
-  /// Appends the slots that completed since the last call to `completed`. With `block`, waits for one, but
+  /// Appends the slots that completed since the last call to `completed`; `~slot` where an empty message came
+  /// in the place of another. With `block`, waits for one, but
   /// not for ever: it may return with none. Throws TransportError.
   virtual void poll(std::vector<int>& completed, bool block) = 0;
 

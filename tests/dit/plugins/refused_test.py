@@ -5,6 +5,7 @@ the program). It ends with its checks passed, or with an error in words: not by 
 a program of the same launcher without an exchange, in the same way is not ours. Without ATTACK_SECONDS the first calls of SHORT
 are refused, with it calls at random for so long."""
 
+import contextlib
 import errno
 import itertools
 import os
@@ -30,6 +31,9 @@ def run(command: list[str], refusal: list[str]) -> tuple[int | None, str]:
             said = process.communicate(timeout=LIMIT)[0]
             return process.returncode, said
         except subprocess.TimeoutExpired:
+            process.terminate()  # a launcher ends its ranks, which are in groups of their own
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return None, process.communicate(timeout=LIMIT / 6)[0]
             os.killpg(process.pid, signal.SIGKILL)
             return None, process.communicate()[0]
 
