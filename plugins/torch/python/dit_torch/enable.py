@@ -155,7 +155,7 @@ def enable(
             policy=policy,
             layers=family.layers(model),
             branches=branches,
-            adapt=bool(adapt),
+            adapt=adapt,
             reference_bytes=reference_bytes,
         )
         used = groups[1:] if cfg_parallel else groups
@@ -178,7 +178,7 @@ def enable(
         passes = Passes(split, groups)
         if inputs is not None:
             passes.remembers(inputs.forget)
-        watch = Watch(passes, ours, hooks, inputs, whole, bool(cfg_parallel))
+        watch = Watch(passes, ours, hooks, inputs, whole, cfg_parallel)
         handles.append(model.register_forward_pre_hook(watch, with_kwargs=True))
         verification = None
         if verify and whole.size > 1:
