@@ -142,6 +142,38 @@ def test_as_many_graphs_as_plain_diffusers(name: str, how: str, cfg_parallel: bo
         assert graphs <= plain + 1
 
 
+def _trained(how: str) -> tuple[list[int], float]:
+    """Graphs for training, of one process and of all together, and how far their gradients are apart."""
+    given = [tiny.flux_inputs(text, width=width) for text, width in SIZES]
+    graphs, gradients = [], []
+    for together in (False, True):
+        model = tiny.flux(4).train()
+        if together:
+            dit_torch.enable(model, timeout_seconds=60)
+        _compile(model, how, "aot_eager")
+        counters.clear()
+        for inputs in given:
+            model.zero_grad()
+            output = model(**inputs, return_dict=False)[0]
+            (output * tiny.noise(*output.shape, seed=11)).sum().backward()
+            if together:
+                dit_torch.sum_gradients(model)
+            gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+        graphs.append(counters["stats"]["unique_graphs"])
+        if together:
+            dit_torch.disable(model)
+        torch._dynamo.reset()
+    pairs = zip(gradients[: len(given)], gradients[len(given) :], strict=True)
+    return graphs, max(float((a - b).abs().max() / a.abs().max()) for a, b in pairs)
+
+
+@pytest.mark.parametrize("how", ["regional", "whole"])
+def test_training_takes_as_many_graphs_as_plain_diffusers(how: str) -> None:
+    for (plain, ours), away in ranks.run(2, _trained, how):
+        assert away < 1e-5
+        assert ours <= plain + 1
+
+
 def _fails_to_compile(how: str, cfg_parallel: bool) -> tuple[str, float, bool]:
     """The last rank's compiler does, at another text length."""
     fails = False
