@@ -31,6 +31,10 @@ def _errors() -> list[str]:
 
     model = tiny.flux(3)
     told = [_told(model, schedule="fastest"), _told(nn.Linear(2, 2))]
+    for name in ("cfg_parallel", "adapt", "compare", "verify"):
+        assert f"{name} = 'no': expected True or False" in _told(model, **{name: "no"})
+    assert "timeout_seconds = True" in _told(model, timeout_seconds=True)
+    assert "policy = 'Exact'" in _told(model, policy="Exact")
     dit_torch.enable(model)
     told.append(_told(model))
     dit_torch.disable(model)

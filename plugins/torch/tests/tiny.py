@@ -92,7 +92,7 @@ def flux2(heads: int) -> nn.Module:
     )
 
 
-def flux2_inputs(text: int = 7, batch: int = 1, seed: int = 0) -> dict[str, Any]:
+def flux2_inputs(text: int = 7, batch: int = 1, seed: int = 0, width: int = 5) -> dict[str, Any]:
     generator = torch.Generator().manual_seed(seed)
 
     def noise(*shape: int) -> Tensor:
@@ -101,10 +101,10 @@ def flux2_inputs(text: int = 7, batch: int = 1, seed: int = 0) -> dict[str, Any]
     text_ids = torch.zeros(1, text, 4)
     text_ids[..., 3] = torch.arange(text)
     return {
-        "hidden_states": noise(batch, 20, 8),
+        "hidden_states": noise(batch, 4 * width, 8),
         "encoder_hidden_states": noise(batch, text, 24),
         "timestep": torch.full((batch,), 0.6),
-        "img_ids": _ids(4, 5, 4)[None].expand(batch, -1, -1),
+        "img_ids": _ids(4, width, 4)[None].expand(batch, -1, -1),
         "txt_ids": text_ids.expand(batch, -1, -1),
         "guidance": torch.full((batch,), 3.5),
     }

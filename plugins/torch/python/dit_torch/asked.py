@@ -67,6 +67,10 @@ def ask(
             f"parallel = {parallel!r}, cfg_parallel = {cfg_parallel!r}: expected one of "
             f"{', '.join(PARALLEL)}, the first of them with cfg_parallel"
         )
+    flags = {"cfg_parallel": cfg_parallel, "adapt": adapt, "compare": compare, "verify": verify}
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise ValueError(f"{name} = {flag!r}: expected True or False")
     if not is_positive(timeout):
         raise ValueError(f"timeout_seconds = {timeout!r}: expected a number greater than 0")
     if reference_bytes is not None and (type(reference_bytes) is not int or reference_bytes < 0):
@@ -89,13 +93,13 @@ def ask(
         "policy": policy,
         "steps": None if policy == "exact" else steps_of(steps),
         "branches": branches,
-        "cfg_parallel": bool(cfg_parallel),
+        "cfg_parallel": cfg_parallel,
         "parallel": parallel,
-        "adapt": bool(adapt),
+        "adapt": adapt,
         "reference_bytes": reference_bytes,
-        "compare": bool(compare),
+        "compare": compare,
         "plan": None if plan is None else list(map(told, plan)),
-        "verify": bool(verify),
+        "verify": verify,
         "timeout_seconds": float(timeout),
     }
     no_halves = "" if cfg_parallel else 'parallel = "ulysses"'
@@ -132,7 +136,7 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 def is_positive(number: Any) -> bool:
-    return isinstance(number, (int, float)) and 0 < number < float("inf")
+    return type(number) in (int, float) and 0 < number < float("inf")
 
 
 def _family(model: nn.Module, plan: Plan | None) -> Family:

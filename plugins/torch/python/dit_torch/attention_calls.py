@@ -286,7 +286,7 @@ class _Names:
                 continue
             for name, value in list(vars(sys.modules[file]).items()):
                 ours = _ours(value)
-                if ours is not None:
+                if ours is not None and not name.startswith("__"):  # a compiler's
                     setattr(sys.modules[file], name, ours)
                     self.names.append((file, name))
         for one in self.names:

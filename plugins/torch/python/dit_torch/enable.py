@@ -27,6 +27,7 @@ from .policy import Follower, check_policy
 from .processors import Family, processors_of
 from .times import Times
 from .training import InputsHook, OutputHook, sum_gradients_of
+from .varying import VaryingSizes
 from .verify import Verify
 from .watch import Hooks, Watch, remove_all, set_processors, unsplit
 
@@ -155,7 +156,7 @@ def enable(
             policy=policy,
             layers=family.layers(model),
             branches=branches,
-            adapt=bool(adapt),
+            adapt=adapt,
             reference_bytes=reference_bytes,
         )
         used = groups[1:] if cfg_parallel else groups
@@ -178,7 +179,9 @@ def enable(
         passes = Passes(split, groups)
         if inputs is not None:
             passes.remembers(inputs.forget)
-        watch = Watch(passes, ours, hooks, inputs, whole, bool(cfg_parallel))
+        varying = VaryingSizes(model, plan, split)
+        handles.append(varying)
+        watch = Watch(passes, ours, hooks, varying, inputs, whole, cfg_parallel)
         handles.append(model.register_forward_pre_hook(watch, with_kwargs=True))
         verification = None
         if verify and whole.size > 1:

@@ -62,7 +62,8 @@ class Pending(NamedTuple):
 class Exchange:
     """A name's operators. Tensors are [batch, rows, heads, head_dim]; any strides whose last is 1."""
 
-    def __init__(self, name: str, native: bool) -> None:
+    def __init__(self, name: str, native: bool, kind: Kind, sizes: Sizes) -> None:
+        self.kind, self.sizes = kind, sizes
         self.name = name
         self.native = native  # the operators of libdit_torch.so; else the reference
         self.which: tuple[Any, ...] = (name,)  # as operators are told
@@ -92,7 +93,7 @@ class Exchange:
         if pending.source is None:
             return self.call("finish", pending.token, *self.which, pending.what, layer, after)
         x, prepared = pending.source
-        rest = (self.name, self.native, pending.what, layer, after, *prepared)
+        rest = (list(self.kind), list(self.sizes), pending.what, layer, after, *prepared)
         return torch.ops.dit_gradients.finish(pending.token, x, *rest)
 
     def scatter_qkv(
@@ -126,7 +127,7 @@ class SizedExchange(Exchange):
     """In a graph: that of a kind and of sizes which are symbols. It is found when the graph runs."""
 
     def __init__(self, kind: Kind, sizes: Sizes) -> None:
-        self.kind = kind
+        self.kind, self.sizes = kind, sizes
         self.which = (list(kind), list(sizes))
 
     def call(self, operator: str, *arguments: Any, **named: Any) -> Any:

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from . import reference
-from ._library import call
 from .reference import OUTPUT, QUERY, Tables
+from .sized import arrived, exchange_of, layout_of, sent
 
 NO_ARGUMENTS = (None, None, None, None, 0.0, 0, 0, False)  # of Prepare, in the operators' order
 
@@ -46,74 +46,71 @@ def without(prepared: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
+_WHICH = "int[] kind, SymInt[] sizes"
+
+
 @torch.library.custom_op(
     "dit_gradients::finish",
     mutates_args=(),
-    schema="(Tensor token, Tensor x, str exchange, bool native, int what, SymInt layer, Tensor? after, "
+    schema=f"(Tensor token, Tensor x, {_WHICH}, int what, SymInt layer, Tensor? after, "
     "Tensor? weight, Tensor? text_weight, Tensor? cosine, Tensor? sine, float epsilon, int norm, int rope, "
     "bool round_norm) -> Tensor",
 )
 def finish(
     token: Tensor,
     x: Tensor,
-    exchange: str,
-    native: bool,
+    kind: list[int],
+    sizes: list[int],
     what: int,
     layer: int,
     after: Tensor | None,
     *prepared: Any,
 ) -> Tensor:
     """What arrived, of x."""
-    if native:
-        return call(torch.ops.dit.finish, exchange, token, exchange, what, layer, after)
-    return torch.ops.dit_reference.finish(token, exchange, what, layer, after)
+    exchange = exchange_of(kind, sizes, x)
+    return exchange.call("finish", token, exchange.name, what, layer, after)
 
 
 @finish.register_fake
-def _(token: Tensor, x: Tensor, exchange: str, native: bool, what: int, *_: Any) -> Tensor:
-    return token.new_empty(reference.target_shape(exchange, what))
+def _(token: Tensor, x: Tensor, kind: list[int], sizes: list[int], what: int, *_: Any) -> Tensor:
+    return arrived(token, kind, sizes, what)
 
 
 @torch.library.custom_op(
     "dit_gradients::move_back",
     mutates_args=(),
-    schema="(Tensor gradient, str exchange, bool native, int what) -> Tensor",
+    schema=f"(Tensor gradient, {_WHICH}, int what) -> Tensor",
 )
-def move_back(gradient: Tensor, exchange: str, native: bool, what: int) -> Tensor:
+def move_back(gradient: Tensor, kind: list[int], sizes: list[int], what: int) -> Tensor:
     """The gradient of what was sent, from that of what arrived."""
-    if not reference.is_there(exchange):
-        raise RuntimeError(
-            f"the exchange {exchange} of the forward pass is gone: expected backward() before passes of many "
-            "other sizes, and before dit_torch.disable(transformer)"
-        )
-    if native and reference.is_permutation(exchange, what):
+    exchange = exchange_of(kind, sizes, gradient)
+    if exchange.native and reference.is_permutation(layout_of(kind, sizes)[0], what):
         there = QUERY if what == OUTPUT else OUTPUT
-        arguments = (gradient.contiguous(), exchange, there, 0, *NO_ARGUMENTS)
-        return call(torch.ops.dit.exchange, exchange, *arguments)
-    return reference.move_back(gradient.contiguous(), exchange, what)
+        return exchange.call("exchange", gradient.contiguous(), exchange.name, there, 0, *NO_ARGUMENTS)
+    return reference.move_back(gradient.contiguous(), exchange.name, what)
 
 
 @move_back.register_fake
-def _(gradient: Tensor, exchange: str, native: bool, what: int) -> Tensor:
-    return gradient.new_empty(reference.source_shape(exchange, what))
+def _(gradient: Tensor, kind: list[int], sizes: list[int], what: int) -> Tensor:
+    return sent(gradient, kind, sizes, what)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    _, x, ctx.exchange, ctx.native, ctx.what, _, _, weight, text_weight, cosine, sine, *rest = inputs
+    _, x, ctx.kind, ctx.sizes, ctx.what, _, _, weight, text_weight, cosine, sine, *rest = inputs
     ctx.epsilon, ctx.norm, ctx.rope, _ = rest
     ctx.save_for_backward(x if ctx.norm != 0 else None, weight, text_weight, cosine, sine)
 
 
 def _backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     x, weight, text_weight, cosine, sine = ctx.saved_tensors
-    back = torch.ops.dit_gradients.move_back(gradient, ctx.exchange, ctx.native, ctx.what)
+    back = torch.ops.dit_gradients.move_back(gradient, ctx.kind, ctx.sizes, ctx.what)
+    layout, rank = layout_of(ctx.kind, ctx.sizes)
     of_weight = of_text = None
     if ctx.rope != 0:
-        tables = Tables(cosine, sine, ctx.rope)
-        back = reference.turned_back(back, ctx.exchange, tables)
+        back = reference.turned_back(back, layout, rank, Tables(cosine, sine, ctx.rope))
     if ctx.norm != 0:
         of_text_tokens = weight if text_weight is None else text_weight
-        split = reference.first_rows(ctx.exchange), reference.image_is_first(ctx.exchange)
+        split = layout.sequence_places(rank)[0][1], layout.image_first
         back, of_weight, of_text = _norms_back(
             back, x, split, (weight, of_text_tokens), ctx.epsilon, ctx.norm
         )
@@ -136,8 +133,10 @@ def _norms_back(
     """
     rows, image_first = split
     in_order = weights if image_first else weights[::-1]
-    first, of_first = _norm_back(gradient[:, :rows], x[:, :rows], in_order[0], epsilon, norm)
-    second, of_second = _norm_back(gradient[:, rows:], x[:, rows:], in_order[1], epsilon, norm)
+    places = (0, rows), (rows, x.shape[1] - rows)
+    parts = [(gradient.narrow(1, *place), x.narrow(1, *place)) for place in places]
+    first, of_first = _norm_back(*parts[0], in_order[0], epsilon, norm)
+    second, of_second = _norm_back(*parts[1], in_order[1], epsilon, norm)
     back = torch.cat([first, second], dim=1)
     return (back, of_first, of_second) if image_first else (back, of_second, of_first)
 

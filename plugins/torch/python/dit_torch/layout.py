@@ -56,23 +56,21 @@ class Layout:
     def tokens(self) -> int:
         return self.text + self.image
 
-    def text_part(self, rank: int) -> range:
-        return range(self.text) if self.text_replicated else even_part(self.text, self.ranks, rank)
-
-    def image_part(self, rank: int) -> range:
-        return even_part(self.image, self.ranks, rank)
-
     def rows(self, rank: int) -> int:
         """Tokens of a sample that a rank has in the sequence layout."""
-        text = self.text if self.text_replicated else part_size(self.text, self.ranks, rank)
-        return text + part_size(self.image, self.ranks, rank)
+        return sum([count for _, count in self.sequence_places(rank)])
+
+    def sequence_places(self, rank: int) -> list[tuple[int, int]]:
+        """Those, in the joint sequence, in the order of its rows: two times a first one and a number, also of
+        numbers that are symbols."""
+        text = (0, self.text) if self.text_replicated else part_place(self.text, self.ranks, rank)
+        image = part_place(self.image, self.ranks, rank)
+        if self.image_first:
+            return [image, (text[0] + self.image, text[1])]
+        return [text, (image[0] + self.text, image[1])]
 
     def sequence_tokens(self, rank: int) -> list[range]:
-        """Those, as numbers of the joint sequence, in the order of its rows: two ranges."""
-        text, image = self.text_part(rank), self.image_part(rank)
-        if self.image_first:
-            return [image, range(text.start + self.image, text.stop + self.image)]
-        return [text, range(image.start + self.text, image.stop + self.text)]
+        return [range(start, start + count) for start, count in self.sequence_places(rank)]
 
     def heads_of(self, rank: int) -> range:
         return heads_part(self.heads, self.ranks, rank)

@@ -138,13 +138,10 @@ class Parallel(NotCopied):
             return self._find(kind, sizes, x)
         if self.native:
             _prepare_for_graphs()
-        if torch.is_grad_enabled():  # a backward pass goes by the exchange's name: a graph of one size
-            numbers = [_number(size) for size in sizes]
-            return Exchange(_name_for_graph(list(kind), numbers, x.dtype, x.device), self.native)
         return SizedExchange(kind, sizes)
 
     def _find(self, kind: Kind, sizes: Sizes, x: Tensor) -> Exchange:
-        return Exchange(self.name_of(kind, sizes, x.dtype, x.device), self.native)
+        return Exchange(self.name_of(kind, sizes, x.dtype, x.device), self.native, kind, sizes)
 
     def name_of(self, kind: Kind, sizes: Sizes, dtype: torch.dtype, device: torch.device) -> str:
         """An exchange's, which is made where it is the first of these sizes: collective then."""
@@ -176,12 +173,6 @@ def _number(value: int) -> int:
 
 def _chosen(fast: bool) -> str:
     return "flat" if fast else "v-first"
-
-
-@torch._dynamo.assume_constant_result  # made while a graph is traced, before it runs
-def _name_for_graph(kind: list[int], sizes: list[int], dtype: torch.dtype, device: torch.device) -> str:
-    of = Kind(*kind)
-    return enabled[of.number].name_of(of, Sizes(*sizes), dtype, device)
 
 
 @torch._dynamo.assume_constant_result

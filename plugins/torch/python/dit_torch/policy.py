@@ -33,8 +33,8 @@ def check_policy(policy: str, steps: Any, branches: int) -> None:
         )
     if steps is None or steps_of(steps) < 1:
         raise ValueError(
-            f"steps = {steps!r}: expected the number of denoising steps, at least 1, or the pipeline's "
-            f"scheduler, as policy {policy!r} depends on it"
+            f"steps = {steps!r}, policy = {policy!r}: expected the number of denoising steps, at least 1, or "
+            "the pipeline's scheduler, with each policy but 'exact'"
         )
 
 

@@ -94,8 +94,8 @@ def _blocks(exchange: _Exchange, what: int) -> tuple[list, list]:
     return send, receive
 
 
-def _target_shape(exchange: _Exchange, what: int) -> tuple[int, int, int, int]:
-    layout, rank = exchange.layout, exchange.rank
+def target_shape(layout: Layout, rank: int, what: int) -> tuple[int, int, int, int]:
+    """Of what arrives."""
     if what == OUTPUT:
         return layout.sequence_shape(rank)
     return layout.query_shape(rank) if what == QUERY else layout.key_shape(rank)
@@ -127,7 +127,7 @@ def _flat(x: Tensor, block: tuple[list[range], range]) -> Tensor:
 
 def _all_to_all(x: Tensor, exchange: _Exchange, what: int) -> Tensor:
     send, receive = _blocks(exchange, what)
-    target = x.new_empty(_target_shape(exchange, what))
+    target = x.new_empty(target_shape(exchange.layout, exchange.rank, what))
     counts = [sum(piece.numel() for piece in _pieces(target, block)) for block in receive]
     arrived = _exchanged([_flat(x, block) for block in send], counts, exchange)
     at = 0
@@ -142,7 +142,7 @@ def move_back(gradient: Tensor, name: str, what: int) -> Tensor:
     """From the gradient of what arrived that of what was sent: what went to several ranks gets their sum."""
     exchange = _exchanges[name]
     send, receive = _blocks(exchange, what)
-    source = gradient.new_zeros(source_shape(name, what))
+    source = gradient.new_zeros(source_shape(exchange.layout, exchange.rank, what))
     counts = [sum(piece.numel() for piece in _pieces(source, block)) for block in send]
     arrived = _exchanged([_flat(gradient, block) for block in receive], counts, exchange)
     at = 0
@@ -153,39 +153,18 @@ def move_back(gradient: Tensor, name: str, what: int) -> Tensor:
     return source
 
 
-def target_shape(name: str, what: int) -> tuple[int, int, int, int]:
-    """Of what arrives."""
-    return _target_shape(_exchanges[name], what)
-
-
-def source_shape(name: str, what: int) -> tuple[int, int, int, int]:
+def source_shape(layout: Layout, rank: int, what: int) -> tuple[int, int, int, int]:
     """Of what is sent."""
-    layout, rank = _exchanges[name].layout, _exchanges[name].rank
     if what == OUTPUT:
         return layout.query_shape(rank)
     batch, rows, heads, head_dim = layout.sequence_shape(rank)
     return batch, rows, heads if what == QUERY else layout.kv_heads, head_dim
 
 
-def is_there(name: str) -> bool:
-    return name in _exchanges
-
-
-def is_permutation(name: str, what: int) -> bool:
+def is_permutation(layout: Layout, what: int) -> bool:
     """Whether each number goes to one rank, and Q's way back is the output's."""
-    layout = _exchanges[name].layout
     alike = what in (QUERY, OUTPUT) or (layout.kv_heads == layout.heads and layout.ranks <= layout.heads)
     return alike and not layout.text_replicated
-
-
-def first_rows(name: str) -> int:
-    """How many of this rank's rows in the sequence layout are of the stream that comes first."""
-    layout, rank = _exchanges[name].layout, _exchanges[name].rank
-    return len(layout.sequence_tokens(rank)[0])
-
-
-def image_is_first(name: str) -> bool:
-    return _exchanges[name].layout.image_first
 
 
 def _normed(x: Tensor, weight: Tensor | None, epsilon: float, norm: int) -> Tensor:
@@ -202,15 +181,14 @@ class Tables(NamedTuple):
     rope: int
 
 
-def _own(table: Tensor, exchange: _Exchange) -> Tensor:
+def _own(table: Tensor, layout: Layout, rank: int) -> Tensor:
     """The rows of this rank's tokens."""
-    parts = exchange.layout.sequence_tokens(exchange.rank)
-    return torch.cat([table[part.start : part.stop] for part in parts])
+    return torch.cat([table.narrow(0, *place) for place in layout.sequence_places(rank)])
 
 
-def turned_back(gradient: Tensor, name: str, tables: Tables) -> Tensor:
+def turned_back(gradient: Tensor, layout: Layout, rank: int, tables: Tables) -> Tensor:
     """From the gradient of what a rotary embedding gave that of what it took, in the sequence layout."""
-    cosine, sine = (_own(table, _exchanges[name]) for table in tables[:2])
+    cosine, sine = (_own(table, layout, rank) for table in tables[:2])
     return turned(gradient.float(), cosine, -sine, tables.rope).to(gradient.dtype)
 
 
@@ -242,8 +220,7 @@ def _prepared(
     layout, rank = exchange.layout, exchange.rank
     y = x.float()
     if norm != 0:
-        text_rows = len(layout.text_part(rank))
-        at = x.shape[1] - text_rows if layout.image_first else text_rows
+        at = layout.sequence_places(rank)[0][1]
         first, second = y[:, :at], y[:, at:]
         of_text = weight if text_weight is None else text_weight
         weights = (weight, of_text) if layout.image_first else (of_text, weight)
@@ -254,7 +231,7 @@ def _prepared(
             y = y.to(x.dtype).float()
     if rope != 0:
         assert cosine is not None and sine is not None
-        y = turned(y, _own(cosine, exchange), _own(sine, exchange), rope)
+        y = turned(y, _own(cosine, layout, rank), _own(sine, layout, rank), rope)
     return y.to(x.dtype)
 
 
@@ -306,6 +283,12 @@ def _(x: Tensor, *args: object, **kwargs: object) -> Tensor:
     return x.new_empty(0)
 
 
+def _arrived(x: Tensor, exchange: str, what: int) -> Tensor:
+    """Of the shape of what arrives, and like x."""
+    own = _exchanges[exchange]
+    return x.new_empty(target_shape(own.layout, own.rank, what))
+
+
 @torch.library.custom_op("dit_reference::finish", mutates_args=(), schema=_FINISH)
 def finish(token: Tensor, exchange: str, what: int, layer: int, after: Tensor | None = None) -> Tensor:
     return _exchanges[exchange].under_way.pop(what)
@@ -313,7 +296,7 @@ def finish(token: Tensor, exchange: str, what: int, layer: int, after: Tensor | 
 
 @finish.register_fake
 def _(token: Tensor, exchange: str, what: int, layer: int, after: Tensor | None = None) -> Tensor:
-    return token.new_empty(_target_shape(_exchanges[exchange], what))
+    return _arrived(token, exchange, what)
 
 
 @torch.library.custom_op("dit_reference::scatter_qkv", mutates_args=(), schema=_SCATTER)
@@ -344,9 +327,7 @@ def scatter_qkv(
 def _(
     q: Tensor, k: Tensor, v: Tensor, exchange: str, *args: object, **kwargs: object
 ) -> tuple[Tensor, Tensor, Tensor]:
-    own = _exchanges[exchange]
-    shapes = [_target_shape(own, what) for what in (QUERY, KEY, VALUE)]
-    return q.new_empty(shapes[0]), k.new_empty(shapes[1]), v.new_empty(shapes[2])
+    return _arrived(q, exchange, QUERY), _arrived(k, exchange, KEY), _arrived(v, exchange, VALUE)
 
 
 @torch.library.custom_op(
@@ -358,4 +339,4 @@ def gather(o: Tensor, exchange: str, layer: int) -> Tensor:
 
 @gather.register_fake
 def _(o: Tensor, exchange: str, layer: int) -> Tensor:
-    return o.new_empty(_target_shape(_exchanges[exchange], OUTPUT))
+    return _arrived(o, exchange, OUTPUT)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .layout import Layout
-from .reference import KEY, OUTPUT, PREPARE, QUERY, SCATTER_PREPARE, VALUE
+from .reference import KEY, OUTPUT, PREPARE, QUERY, SCATTER_PREPARE, VALUE, source_shape, target_shape
 
 
 class Kind(NamedTuple):
@@ -44,25 +44,44 @@ class Sizes(NamedTuple):
 finders: dict[int, Callable[[Kind, Sizes, Tensor], Any]] = {}
 
 
-def _exchange(kind: list[int], sizes: list[int], x: Tensor) -> Any:
-    """An Exchange, to run with."""
+def exchange_of(kind: list[int], sizes: list[int], x: Tensor) -> Any:
+    """An Exchange, to run with. Collective where it is not there any more."""
     of = Kind(*kind)
+    if of.number not in finders:
+        raise RuntimeError("the transformer was disabled: expected backward() before dit_torch.disable()")
     return finders[of.number](of, Sizes(*sizes), x)
 
 
-def _arrived(x: Tensor, kind: list[int], sizes: list[int], what: int) -> Tensor:
-    """Of the shape of what arrives, and like x."""
+def layout_of(kind: list[int], sizes: list[int]) -> tuple[Layout, int]:
+    """And this rank's number in it."""
     of, now = Kind(*kind), Sizes(*sizes)
-    if what == OUTPUT:
-        return x.new_empty((now.batch, now.rows, of.heads, of.head_dim))
     tokens = (now.batch, now.text, now.image)
     heads = (of.heads, of.kv_heads, of.head_dim)
-    layout = Layout(*tokens, *heads, of.ranks, bool(of.image_first), bool(of.text_replicated))
-    return x.new_empty(layout.query_shape(of.rank) if what == QUERY else layout.key_shape(of.rank))
+    return Layout(*tokens, *heads, of.ranks, bool(of.image_first), bool(of.text_replicated)), of.rank
+
+
+def arrived(x: Tensor, kind: list[int], sizes: list[int], what: int) -> Tensor:
+    """Of the shape of what arrives, and like x."""
+    if what == OUTPUT:
+        return x.new_empty(_of_rows(Kind(*kind), Sizes(*sizes)))
+    return x.new_empty(target_shape(*layout_of(kind, sizes), what))
+
+
+def sent(x: Tensor, kind: list[int], sizes: list[int], what: int) -> Tensor:
+    """Of the shape of what is sent, and like x."""
+    if what == OUTPUT:
+        return x.new_empty(source_shape(*layout_of(kind, sizes), what))
+    batch, rows, heads, head_dim = _of_rows(Kind(*kind), Sizes(*sizes))
+    return x.new_empty((batch, rows, heads if what == QUERY else Kind(*kind).kv_heads, head_dim))
+
+
+def _of_rows(of: Kind, now: Sizes) -> tuple[int, int, int, int]:
+    """In the sequence layout, by the symbol of its rows."""
+    return now.batch, now.rows, of.heads, of.head_dim
 
 
 def _start(x: Tensor, kind: list[int], sizes: list[int], *others: Any, **named: Any) -> Tensor:
-    exchange = _exchange(kind, sizes, x)
+    exchange = exchange_of(kind, sizes, x)
     return exchange.call("start", x, exchange.name, *others, **named)
 
 
@@ -71,18 +90,18 @@ def _start_like(x: Tensor, *_: Any, **__: Any) -> Tensor:
 
 
 def _finish(token: Tensor, kind: list[int], sizes: list[int], *others: Any, **named: Any) -> Tensor:
-    exchange = _exchange(kind, sizes, token)
+    exchange = exchange_of(kind, sizes, token)
     return exchange.call("finish", token, exchange.name, *others, **named)
 
 
 def _finish_like(token: Tensor, kind: list[int], sizes: list[int], what: int, *_: Any, **__: Any) -> Tensor:
-    return _arrived(token, kind, sizes, what)
+    return arrived(token, kind, sizes, what)
 
 
 def _scatter_qkv(
     q: Tensor, k: Tensor, v: Tensor, kind: list[int], sizes: list[int], *others: Any, **named: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    exchange = _exchange(kind, sizes, q)
+    exchange = exchange_of(kind, sizes, q)
     return exchange.call("scatter_qkv", q, k, v, exchange.name, *others, **named)
 
 
@@ -90,17 +109,17 @@ def _scatter_qkv_like(
     q: Tensor, k: Tensor, v: Tensor, kind: list[int], sizes: list[int], *_: Any, **__: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     all_of_them = zip((q, k, v), (QUERY, KEY, VALUE), strict=True)
-    arrived = [_arrived(x, kind, sizes, what) for x, what in all_of_them]
-    return arrived[0], arrived[1], arrived[2]
+    q, k, v = (arrived(x, kind, sizes, what) for x, what in all_of_them)
+    return q, k, v
 
 
 def _gather(o: Tensor, kind: list[int], sizes: list[int], layer: int) -> Tensor:
-    exchange = _exchange(kind, sizes, o)
+    exchange = exchange_of(kind, sizes, o)
     return exchange.call("gather", o, exchange.name, layer)
 
 
 def _gather_like(o: Tensor, kind: list[int], sizes: list[int], layer: int) -> Tensor:
-    return _arrived(o, kind, sizes, OUTPUT)
+    return arrived(o, kind, sizes, OUTPUT)
 
 
 def _define(name: str, schema: str, function: Callable[..., Any], like: Callable[..., Any]) -> None:

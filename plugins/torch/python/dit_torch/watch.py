@@ -20,6 +20,7 @@ from .passes import Passes
 from .patch import no_graph_alone
 from .processors import Family, processors_of
 from .skips import know
+from .varying import VaryingSizes
 
 
 def remove_all(handles: list[Any]) -> None:
@@ -62,11 +63,12 @@ class Watch:
         passes: Passes,
         processors: dict[str, Any],
         hooks: Hooks,
+        varying: VaryingSizes,
         inputs: Inputs | None,
         whole: Group,
         halves: bool,
     ) -> None:
-        self.passes, self.processors, self.hooks = passes, processors, hooks
+        self.passes, self.processors, self.hooks, self.varying = passes, processors, hooks, varying
         self.known = list(hooks.family.processors)  # that may be there
         self.inputs, self.whole, self.halves = inputs, whole.whole, halves
 
@@ -106,6 +108,7 @@ class Watch:
                 )
         refuse_others(model, self.whole, self.halves)
         self.hooks.follow()
+        self.varying.follow()
         return None if self.inputs is None else self.inputs.take(args, kwargs)
 
 

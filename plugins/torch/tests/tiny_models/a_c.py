@@ -207,14 +207,15 @@ def _bria_fibo2(batch: int) -> Inputs:
     approximator_hidden_dim=24,
     approximator_layers=2,
 )
-def _chroma(batch: int) -> Inputs:
+def _chroma(batch: int, text: int = 7, width: int = 5) -> Inputs:
+    image = 3 * width
     return {
-        "hidden_states": noise(batch, 15, 8),
-        "encoder_hidden_states": noise(batch, 7, 20, seed=1),
+        "hidden_states": noise(batch, image, 8),
+        "encoder_hidden_states": noise(batch, text, 20, seed=1),
         "timestep": steps(batch) / 1000,
-        "img_ids": grid(3, 5, axes=3),
-        "txt_ids": torch.zeros(7, 3),
-        "attention_mask": torch.cat([mask(batch, 7), torch.ones(batch, 15, dtype=torch.bool)], dim=1),
+        "img_ids": grid(3, width, axes=3),
+        "txt_ids": torch.zeros(text, 3),
+        "attention_mask": torch.cat([mask(batch, text), torch.ones(batch, image, dtype=torch.bool)], dim=1),
     }
 
 
@@ -331,12 +332,12 @@ def _cogview_sizes(batch: int) -> Inputs:
     condition_dim=8,
     rope_axes_dim=(16, 16),
 )
-def _cogview4(batch: int) -> Inputs:
+def _cogview4(batch: int, text: int = 7, width: int = 5) -> Inputs:
     return {
-        "hidden_states": noise(batch, 4, 6, 10),
-        "encoder_hidden_states": noise(batch, 7, 20, seed=1),
+        "hidden_states": noise(batch, 4, 6, 2 * width),
+        "encoder_hidden_states": noise(batch, text, 20, seed=1),
         "timestep": steps(batch),
-        "attention_mask": mask(batch, 7, torch.float32),
+        "attention_mask": mask(batch, text, torch.float32),
     } | _cogview_sizes(batch)
 
 

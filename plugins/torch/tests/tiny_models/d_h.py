@@ -305,12 +305,12 @@ def _hunyuan_video_i2v(batch: int) -> Inputs:
     image_embed_dim=14,
     rope_axes_dim=(4, 6, 6),
 )
-def _hunyuan_video15(batch: int) -> Inputs:
+def _hunyuan_video15(batch: int, text: int = 7, width: int = 5) -> Inputs:
     return {
-        "hidden_states": noise(batch, 9, 3, 3, 5),
+        "hidden_states": noise(batch, 9, 3, 3, width),
         "timestep": steps(batch),
-        "encoder_hidden_states": noise(batch, 7, 20, seed=1),
-        "encoder_attention_mask": mask(batch, 7, torch.long),
+        "encoder_hidden_states": noise(batch, text, 20, seed=1),
+        "encoder_attention_mask": mask(batch, text, torch.long),
         "encoder_hidden_states_2": noise(batch, 5, 12, seed=2),
         "encoder_attention_mask_2": mask(batch, 5, torch.long),
         "image_embeds": noise(batch, 4, 14, seed=3),

@@ -272,19 +272,19 @@ _LTX2 = {
 
 
 @model("LTX2VideoTransformer3DModel", **_LTX2)
-def _ltx2(batch: int) -> Inputs:
+def _ltx2(batch: int, text: int = 7, width: int = 5) -> Inputs:
     """Video of 30 tokens, audio of 11."""
     return {
-        "hidden_states": noise(batch, 30, 8),
+        "hidden_states": noise(batch, 6 * width, 8),
         "audio_hidden_states": noise(batch, 11, 6, seed=1),
-        "encoder_hidden_states": noise(batch, 7, 20, seed=2),
-        "audio_encoder_hidden_states": noise(batch, 7, 20, seed=3),
+        "encoder_hidden_states": noise(batch, text, 20, seed=2),
+        "audio_encoder_hidden_states": noise(batch, text, 20, seed=3),
         "timestep": steps(batch),
-        "encoder_attention_mask": mask(batch, 7),
-        "audio_encoder_attention_mask": mask(batch, 7),
+        "encoder_attention_mask": mask(batch, text),
+        "audio_encoder_attention_mask": mask(batch, text),
         "num_frames": 2,
         "height": 3,
-        "width": 5,
+        "width": width,
         "audio_num_frames": 11,
     }
 
@@ -343,13 +343,13 @@ def _lumina_next(batch: int) -> Inputs:
     num_kv_heads=3,
     multiple_of=8,
     axes_dim_rope=(4, 2, 2),
-    axes_lens=(16, 8, 8),
+    axes_lens=(32, 16, 16),
     cap_feat_dim=20,
 )
-def _lumina2(batch: int) -> Inputs:
+def _lumina2(batch: int, text: int = 7, width: int = 5) -> Inputs:
     return {
-        "hidden_states": noise(batch, 4, 6, 10),
+        "hidden_states": noise(batch, 4, 6, 2 * width),
         "timestep": steps(batch) / 1000,
-        "encoder_hidden_states": noise(batch, 7, 20, seed=1),
-        "encoder_attention_mask": mask(batch, 7),
+        "encoder_hidden_states": noise(batch, text, 20, seed=1),
+        "encoder_attention_mask": mask(batch, text),
     }

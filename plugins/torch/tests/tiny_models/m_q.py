@@ -25,15 +25,18 @@ from .table import Inputs, grid, mask, model, noise, steps
     time_embed_dim=12,
     rope_freq_dim=2,
 )
-def _minimax_h3(batch: int) -> Inputs:
+def _minimax_h3(batch: int, text: int = 7, width: int = 5) -> Inputs:
     """One sequence of 7 tokens of text, 6 of audio, 15 of video; audio has its own timestep."""
-    kinds = torch.tensor([1] * 7 + [2] * 6 + [0] * 15)
-    places = torch.arange(28)
-    positions = torch.cat([torch.arange(13.0)[:, None].expand(-1, 3), grid(3, 5, axes=3) + 13])
+    kinds = torch.tensor([1] * text + [2] * 6 + [0] * 3 * width)
+    places = torch.arange(len(kinds))
+    before = text + 6
+    positions = torch.cat(
+        [torch.arange(float(before))[:, None].expand(-1, 3), grid(3, width, axes=3) + before]
+    )
     return {
-        "hidden_states": noise(batch, 15, 8),
+        "hidden_states": noise(batch, 3 * width, 8),
         "audio_hidden_states": noise(batch, 6, 6, seed=1),
-        "encoder_hidden_states": noise(batch, 7, 20, seed=2),
+        "encoder_hidden_states": noise(batch, text, 20, seed=2),
         "timestep": torch.tensor([0.7, 0.3]),
         "timestep_indices": (kinds == 2).long(),
         "token_tags": kinds,
@@ -265,16 +268,16 @@ def _qwenimage(batch: int) -> Inputs:
     context_in_dim=20,
     axes_dims_rope=(4, 6, 6),
 )
-def _qwenimage21(batch: int) -> Inputs:
+def _qwenimage21(batch: int, text: int = 9, width: int = 3) -> Inputs:
     """9 text tokens, the fourth of which stands for an image of 2x2; then a picture of 2x6."""
-    slots = torch.zeros(batch, 9 + 3, dtype=torch.bool)
+    slots = torch.zeros(batch, text + width, dtype=torch.bool)
     slots[:, 3] = True
-    slots[:, 9:] = True
+    slots[:, text:] = True
     return {
-        "hidden_states": noise(batch, 4 + 12, 8),
-        "encoder_hidden_states": noise(batch, 9, 20, seed=1),
+        "hidden_states": noise(batch, 4 + 4 * width, 8),
+        "encoder_hidden_states": noise(batch, text, 20, seed=1),
         "timestep": steps(batch) / 1000,
-        "img_shapes": [[(1, 2, 2), (1, 2, 6)]] * batch,
+        "img_shapes": [[(1, 2, 2), (1, 2, 2 * width)]] * batch,
         "img_mask": slots,
-        "encoder_hidden_states_mask": mask(batch, 9),
+        "encoder_hidden_states_mask": mask(batch, text),
     }

@@ -399,12 +399,12 @@ _Z_IMAGE = {
 
 
 @model("ZImageTransformer2DModel", **_Z_IMAGE)
-def _z_image(batch: int) -> Inputs:
+def _z_image(batch: int, text: int = 7, width: int = 5) -> Inputs:
     """Pictures and texts of different size: the shorter sequences are padded, and masked."""
     return {
-        "x": [noise(4, 1, 6 + 8 * sample, 10, seed=sample) for sample in range(batch)],
+        "x": [noise(4, 1, 6 + 8 * sample, 2 * width, seed=sample) for sample in range(batch)],
         "t": steps(batch) / 1000,
-        "cap_feats": [noise(7 + 30 * sample, 20, seed=10 + sample) for sample in range(batch)],
+        "cap_feats": [noise(text + 30 * sample, 20, seed=10 + sample) for sample in range(batch)],
     }
 
 
