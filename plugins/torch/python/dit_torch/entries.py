@@ -26,6 +26,7 @@ class Split:
     of: str | None = None  # a table of these tokens, as "whole+image" (see sequence.py); a single entry stays
     least: int = 0  # tokens that every rank has to get
     at: int | None = None  # of a tuple, that one alone
+    optional: bool = False  # not every version of diffusers has the argument
 
     def __str__(self) -> str:
         what = f"output {self.name}" if isinstance(self.name, int) else self.name

@@ -188,9 +188,13 @@ def _split_table(x: Tensor, entry: Split, streams: str, parallel: Parallel) -> T
     return pieces[0].contiguous() if len(pieces) == 1 else torch.cat(pieces, entry.dim)
 
 
+def _may_be_absent(entry: Argument) -> bool:
+    return isinstance(entry, Count) or (isinstance(entry, Split) and entry.optional)
+
+
 def _inputs(module: nn.Module, entries: tuple[Argument, ...], parallel: Parallel) -> Callable[..., Any]:
     positions = {name: at for at, name in enumerate(signature_of(module).parameters)}
-    entries = tuple(e for e in entries if e.name in positions or not isinstance(e, Count))
+    entries = tuple(e for e in entries if e.name in positions or not _may_be_absent(e))
     for entry in entries:
         if entry.name not in positions:
             raise ValueError(

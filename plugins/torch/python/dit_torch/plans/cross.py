@@ -55,7 +55,7 @@ PLANS = {
         Split("transformer_blocks.*", "temb", 1, 3, of="image"),
         Split("transformer_blocks.*", "image_rotary_emb", 0, 2, of="image"),
         Split("transformer_blocks.*", "extra_pos_emb", 1, 3, of="image"),
-        Split("transformer_blocks.*", "controlnet_residual", 1, 3, of="image"),
+        Split("transformer_blocks.*", "controlnet_residual", 1, 3, of="image", optional=True),
         Attention("transformer_blocks.*.attn1"),
         Alone("transformer_blocks.*.attn2", "encoder_hidden_states"),
         Split("norm_out", "embedded_timestep", 1, 3, of="image"),

@@ -63,14 +63,14 @@ def _plan(transformer: nn.Module) -> Plan:
     for name in lists:
         entries += [
             Split(f"{name}.0", "x", 1, 3, "image"),
-            Split(f"{name}.*", "noise_mask", 1, 2, of="image"),
+            Split(f"{name}.*", "noise_mask", 1, 2, of="image", optional=True),
         ]
         if name != "layers":
             entries.append(Gather(f"{name}.-1", 1))
     return (
         *entries,
-        Split("", "controlnet_block_samples", 1, 3),
-        Split("all_final_layer.*", "noise_mask", 1, 2, of="image"),
+        Split("", "controlnet_block_samples", 1, 3, optional=True),
+        Split("all_final_layer.*", "noise_mask", 1, 2, of="image", optional=True),
         Gather("all_final_layer.*", 1),
     )
 
