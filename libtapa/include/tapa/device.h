@@ -168,14 +168,15 @@ TAPA_API int TAPA_Device_alltoall_strided(const void* sendbuf, const TAPA_Device
                                           const TAPA_Device_block recv[], TAPA_Device_comm comm,
                                           void* stream);
 
-/** As TAPA_Device_alltoallv and TAPA_Device_alltoall_strided, but `stream` goes on where the bytes move
- * without it, and the next call of the communicator may be put on it. `done`, a cudaEvent_t of its device, is
- * recorded behind the call: until then what is sent stays as it is, and what is received is not complete. But
- * where the call is all on `stream`, `*recorded` is 0 and `done` as it was. Where it is captured, the stream
- * has to wait for `done` before the capture ends. Ranks may mix both forms. */
+/** As TAPA_Device_alltoallv, but `stream` goes on where the bytes move without it, and the next call of the
+ * communicator may be put on it. `done`, a cudaEvent_t of its device, is recorded behind the call: until then
+ * what is sent stays as it is, and what is received is not complete. But where the call is all on `stream`,
+ * `*recorded` is 0 and `done` as it was. Where it is captured, the stream has to wait for `done` before the
+ * capture ends. Ranks may mix both forms. */
 TAPA_API int TAPA_Device_ialltoallv(const void* sendbuf, const size_t sendbytes[], const size_t senddispls[],
                                     void* recvbuf, const size_t recvbytes[], const size_t recvdispls[],
                                     TAPA_Device_comm comm, void* stream, void* done, int* recorded);
+/** The same as TAPA_Device_alltoall_strided. */
 TAPA_API int TAPA_Device_ialltoall_strided(const void* sendbuf, const TAPA_Device_block send[], void* recvbuf,
                                            const TAPA_Device_block recv[], TAPA_Device_comm comm,
                                            void* stream, void* done, int* recorded);
