@@ -92,7 +92,10 @@ def case_second_run() -> None:
     assert stat.S_IMODE(FILE.stat().st_mode) == 0o600, oct(FILE.stat().st_mode)
     shape = content()["shapes"][0]
     assert shape["ranks"] == shape["job"] == 4 and shape["sizes"], shape
-    line, text = reported()
+    for _ in range(3):  # on a busy machine a run may come to no decision
+        line, text = reported()
+        if used(line) >= 1:
+            break
     assert used(line) >= 1, text
     nothing_else()
 
