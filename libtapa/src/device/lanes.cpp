@@ -187,15 +187,21 @@ void Lanes::run_apart(const std::vector<LaneStep>& steps, const Buffers& buffers
                       cudaEvent_t done) {
   const CurrentDevice current(node_.device());
   require_ready(stream);
+  const bool in_areas = std::any_of(steps.begin(), steps.end(), [](const LaneStep& step) {
+    return std::holds_alternative<PieceCopy>(step);
+  });
   for (const LaneStep& step : steps) {
     const auto* const copy = std::get_if<PieceCopy>(&step);
     const auto* const start = std::get_if<Start>(&step);
     const auto* const wait = std::get_if<Wait>(&step);
+    int slot = -1;  // none
+    if (copy != nullptr) slot = copy->slot;
+    if (start != nullptr) slot = start->slot;
+    if (wait != nullptr) slot = wait->slot;
     const bool behind = wait != nullptr || (copy != nullptr && !copy->sends);
-    if (!behind && buffers.strided != nullptr && (copy != nullptr || start != nullptr))
-      await_slot(copy != nullptr ? copy->slot : start->slot, stream);
+    if (!behind && in_areas && slot >= 0) await_slot(slot, stream);
     std::visit([&](const auto& each) { do_step(each, buffers, behind ? ends_->get() : stream); }, step);
-    if (behind) mark_slot(copy != nullptr ? copy->slot : wait->slot, stream);
+    if (behind) mark_slot(slot, stream);
   }
   ends_->follow(stream);
   if (done != nullptr) return ends_->record(done);
