@@ -48,51 +48,37 @@ int init_edges(const Arguments& arguments, MPI_Request* request) {
     return run_nonblocking(FORM##_arguments("TAPA_" #NAME, __VA_ARGS__), request);                   \
   }
 
+// Each of a group, CALL, CALLv and CALLw: ENTRY does RUN.
+#define TAPA_ENTRIES(ENTRY, RUN, CALL, SUFFIX, COUNT, OFFSET, ADDRESS)              \
+  ENTRY(RUN, CALL##SUFFIX, uniform, TAPA_UNIFORM(COUNT), TAPA_UNIFORM_ARGUMENTS)    \
+  ENTRY(RUN, CALL##v##SUFFIX, v, TAPA_VECTOR(COUNT, OFFSET), TAPA_VECTOR_ARGUMENTS) \
+  ENTRY(RUN, CALL##w##SUFFIX, w, TAPA_TYPED(COUNT, ADDRESS), TAPA_TYPED_ARGUMENTS)
+#define TAPA_LARGE_ENTRIES(ENTRY, RUN, CALL, SUFFIX) \
+  TAPA_ENTRIES(ENTRY, RUN, CALL, SUFFIX, MPI_Count, MPI_Aint, MPI_Aint)
+
 // clang-format off
 extern "C" {
 
 TAPA_PASSING_ENTRY(Alltoall, uniform, TAPA_UNIFORM(int), TAPA_UNIFORM_ARGUMENTS)
 TAPA_PASSING_ENTRY(Alltoallv, v, TAPA_VECTOR(int, int), TAPA_VECTOR_ARGUMENTS)
 TAPA_ENTRY(run_blocking, Alltoallw, w, TAPA_TYPED(int, int), TAPA_TYPED_ARGUMENTS)
-TAPA_ENTRY(run_blocking, Alltoall_c, uniform, TAPA_UNIFORM(MPI_Count), TAPA_UNIFORM_ARGUMENTS)
-TAPA_ENTRY(run_blocking, Alltoallv_c, v, TAPA_VECTOR(MPI_Count, MPI_Aint), TAPA_VECTOR_ARGUMENTS)
-TAPA_ENTRY(run_blocking, Alltoallw_c, w, TAPA_TYPED(MPI_Count, MPI_Aint), TAPA_TYPED_ARGUMENTS)
+TAPA_LARGE_ENTRIES(TAPA_ENTRY, run_blocking, Alltoall, _c)
 
 TAPA_PASSING_REQUEST_ENTRY(Ialltoall, uniform, TAPA_UNIFORM(int), TAPA_UNIFORM_ARGUMENTS)
 TAPA_PASSING_REQUEST_ENTRY(Ialltoallv, v, TAPA_VECTOR(int, int), TAPA_VECTOR_ARGUMENTS)
 TAPA_PASSING_REQUEST_ENTRY(Ialltoallw, w, TAPA_TYPED(int, int), TAPA_TYPED_ARGUMENTS)
-TAPA_REQUEST_ENTRY(run_nonblocking, Ialltoall_c, uniform, TAPA_UNIFORM(MPI_Count), TAPA_UNIFORM_ARGUMENTS)
-TAPA_REQUEST_ENTRY(run_nonblocking, Ialltoallv_c, v, TAPA_VECTOR(MPI_Count, MPI_Aint), TAPA_VECTOR_ARGUMENTS)
-TAPA_REQUEST_ENTRY(run_nonblocking, Ialltoallw_c, w, TAPA_TYPED(MPI_Count, MPI_Aint), TAPA_TYPED_ARGUMENTS)
+TAPA_LARGE_ENTRIES(TAPA_REQUEST_ENTRY, run_nonblocking, Ialltoall, _c)
 
-TAPA_INIT_ENTRY(run_init, Alltoall_init, uniform, TAPA_UNIFORM(int), TAPA_UNIFORM_ARGUMENTS)
-TAPA_INIT_ENTRY(run_init, Alltoallv_init, v, TAPA_VECTOR(int, int), TAPA_VECTOR_ARGUMENTS)
-TAPA_INIT_ENTRY(run_init, Alltoallw_init, w, TAPA_TYPED(int, int), TAPA_TYPED_ARGUMENTS)
-TAPA_INIT_ENTRY(run_init, Alltoall_init_c, uniform, TAPA_UNIFORM(MPI_Count), TAPA_UNIFORM_ARGUMENTS)
-TAPA_INIT_ENTRY(run_init, Alltoallv_init_c, v, TAPA_VECTOR(MPI_Count, MPI_Aint), TAPA_VECTOR_ARGUMENTS)
-TAPA_INIT_ENTRY(run_init, Alltoallw_init_c, w, TAPA_TYPED(MPI_Count, MPI_Aint), TAPA_TYPED_ARGUMENTS)
+TAPA_ENTRIES(TAPA_INIT_ENTRY, run_init, Alltoall, _init, int, int, int)
+TAPA_LARGE_ENTRIES(TAPA_INIT_ENTRY, run_init, Alltoall, _init_c)
 
 // Along the edges of a topology.
-TAPA_ENTRY(run_edges, Neighbor_alltoall, uniform, TAPA_UNIFORM(int), TAPA_UNIFORM_ARGUMENTS)
-TAPA_ENTRY(run_edges, Neighbor_alltoallv, v, TAPA_VECTOR(int, int), TAPA_VECTOR_ARGUMENTS)
-TAPA_ENTRY(run_edges, Neighbor_alltoallw, w, TAPA_TYPED(int, MPI_Aint), TAPA_TYPED_ARGUMENTS)
-TAPA_ENTRY(run_edges, Neighbor_alltoall_c, uniform, TAPA_UNIFORM(MPI_Count), TAPA_UNIFORM_ARGUMENTS)
-TAPA_ENTRY(run_edges, Neighbor_alltoallv_c, v, TAPA_VECTOR(MPI_Count, MPI_Aint), TAPA_VECTOR_ARGUMENTS)
-TAPA_ENTRY(run_edges, Neighbor_alltoallw_c, w, TAPA_TYPED(MPI_Count, MPI_Aint), TAPA_TYPED_ARGUMENTS)
-
-TAPA_REQUEST_ENTRY(start_edges, Ineighbor_alltoall, uniform, TAPA_UNIFORM(int), TAPA_UNIFORM_ARGUMENTS)
-TAPA_REQUEST_ENTRY(start_edges, Ineighbor_alltoallv, v, TAPA_VECTOR(int, int), TAPA_VECTOR_ARGUMENTS)
-TAPA_REQUEST_ENTRY(start_edges, Ineighbor_alltoallw, w, TAPA_TYPED(int, MPI_Aint), TAPA_TYPED_ARGUMENTS)
-TAPA_REQUEST_ENTRY(start_edges, Ineighbor_alltoall_c, uniform, TAPA_UNIFORM(MPI_Count), TAPA_UNIFORM_ARGUMENTS)
-TAPA_REQUEST_ENTRY(start_edges, Ineighbor_alltoallv_c, v, TAPA_VECTOR(MPI_Count, MPI_Aint), TAPA_VECTOR_ARGUMENTS)
-TAPA_REQUEST_ENTRY(start_edges, Ineighbor_alltoallw_c, w, TAPA_TYPED(MPI_Count, MPI_Aint), TAPA_TYPED_ARGUMENTS)
-
-TAPA_INIT_ENTRY(init_edges, Neighbor_alltoall_init, uniform, TAPA_UNIFORM(int), TAPA_UNIFORM_ARGUMENTS)
-TAPA_INIT_ENTRY(init_edges, Neighbor_alltoallv_init, v, TAPA_VECTOR(int, int), TAPA_VECTOR_ARGUMENTS)
-TAPA_INIT_ENTRY(init_edges, Neighbor_alltoallw_init, w, TAPA_TYPED(int, MPI_Aint), TAPA_TYPED_ARGUMENTS)
-TAPA_INIT_ENTRY(init_edges, Neighbor_alltoall_init_c, uniform, TAPA_UNIFORM(MPI_Count), TAPA_UNIFORM_ARGUMENTS)
-TAPA_INIT_ENTRY(init_edges, Neighbor_alltoallv_init_c, v, TAPA_VECTOR(MPI_Count, MPI_Aint), TAPA_VECTOR_ARGUMENTS)
-TAPA_INIT_ENTRY(init_edges, Neighbor_alltoallw_init_c, w, TAPA_TYPED(MPI_Count, MPI_Aint), TAPA_TYPED_ARGUMENTS)
+TAPA_ENTRIES(TAPA_ENTRY, run_edges, Neighbor_alltoall, , int, int, MPI_Aint)
+TAPA_LARGE_ENTRIES(TAPA_ENTRY, run_edges, Neighbor_alltoall, _c)
+TAPA_ENTRIES(TAPA_REQUEST_ENTRY, start_edges, Ineighbor_alltoall, , int, int, MPI_Aint)
+TAPA_LARGE_ENTRIES(TAPA_REQUEST_ENTRY, start_edges, Ineighbor_alltoall, _c)
+TAPA_ENTRIES(TAPA_INIT_ENTRY, init_edges, Neighbor_alltoall, _init, int, int, MPI_Aint)
+TAPA_LARGE_ENTRIES(TAPA_INIT_ENTRY, init_edges, Neighbor_alltoall, _init_c)
 
 }  // extern "C"
 // clang-format on

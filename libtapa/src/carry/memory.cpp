@@ -103,19 +103,13 @@ class Later {
     try {
       step();
       return true;
-    } catch (const TransportError& e) {
-      fail(code_of(e), e.what());
-    } catch (const CallError& e) {
-      fail(e.code(), e.what());
-    } catch (const std::exception& e) {
-      fail(MPI_ERR_INTERN, e.what());
+    } catch (const std::exception&) {
+      const Failure failure = current_failure();
+      ended_ = true;
+      code_ = failure.code;
+      message_ = failure.words;
     }
     return false;
-  }
-  void fail(int code, const char* message) {
-    ended_ = true;
-    code_ = code;
-    message_ = message;
   }
   void end() {
     std::exchange(buffers_, nullptr)->release();

@@ -110,12 +110,9 @@ bool Operation::advance(bool block) noexcept {
   } catch (const CallError& e) {
     outcome_.seen = e.seen();
     fail(e.code(), e.what());
-  } catch (const TransportError& e) {
-    fail(code_of(e), e.what());
-  } catch (const std::bad_alloc&) {
-    fail(MPI_ERR_NO_MEM, "out of memory");
-  } catch (const std::exception& e) {
-    fail(MPI_ERR_INTERN, e.what());
+  } catch (const std::exception&) {
+    const Failure failure = current_failure();
+    fail(failure.code, failure.words);
   }
   return at_rest();
 }

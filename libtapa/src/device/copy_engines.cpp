@@ -9,14 +9,13 @@
 
 #include "device/device_error.hpp"
 #include "device/driver_function.hpp"
+#include "device/exchange_clock.hpp"
 
 namespace tapa::device {
 
 namespace {
 
 constexpr std::size_t kCounts = 0, kGaveUp = 2, kLost = 3;  ///< places in words_
-
-constexpr Word kSlowestLink = 100;  ///< nanoseconds a byte: 10 MB/s
 
 /// Chunks after which the way out waits for the way in, see move().
 constexpr Word kGroup = kEngineSlots / 2;
@@ -57,9 +56,13 @@ bool StreamWords::work_here(std::uint32_t* word) {
   const BesideCaptures beside;
   const PrivateStream stream;
   const auto use = [&] {
-    const auto address = address_of(word);
-    return driver().write(stream.get(), address, kSlotEmpty, 0) == CUDA_SUCCESS &&
-           driver().wait(stream.get(), address, kSlotEmpty, CU_STREAM_WAIT_VALUE_AND) == CUDA_SUCCESS;
+    try {
+      write(stream.get(), word, kSlotEmpty);
+      await_bit(stream.get(), word, kSlotEmpty);
+      return true;
+    } catch (const DeviceError&) {
+      return false;
+    }
   };
   cudaGraph_t graph = nullptr;
   bool works = cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeRelaxed) == cudaSuccess;
@@ -177,8 +180,8 @@ void CopyEngines::move_chunk(const EngineLaunch::Job& job, Word step) {
 
 EngineProgress CopyEngines::progress_of(std::size_t index) const {
   const End& end = ends_[index];
-  EngineWords::End& own = end.sends ? end.words->sender : end.words->receiver;
-  EngineWords::End& other = end.sends ? end.words->receiver : end.words->sender;
+  EngineWords::End& own = end.words->end(end.sends);
+  EngineWords::End& other = end.words->end(!end.sends);
   const bool left = std::atomic_ref(*end.other_left).load() != 0;  // before what it did until then
   return {std::atomic_ref(own.begun).load(), std::atomic_ref(own.good).load(),
           std::atomic_ref(other.begun).load(), left};
@@ -191,19 +194,15 @@ EngineCounts CopyEngines::counted() const {
 }
 
 void CopyEngines::watch() {
-  Word ended = 0;
-  auto since = std::chrono::steady_clock::now();
+  ExchangeClock clock(timeout_, std::chrono::steady_clock::now());
   while (!stop_) {
     const bool frees = std::atomic_ref(*word(kGaveUp)).load() != 0;
     std::this_thread::sleep_for(frees ? std::chrono::microseconds(100) : std::chrono::milliseconds(2));
     const std::lock_guard lock(mutex_);
-    const auto now = std::chrono::steady_clock::now();
     const EngineCounts counts = counted();
-    if (counts.begun == counts.ended || counts.ended != std::exchange(ended, counts.ended)) since = now;
+    const bool late = clock.is_late(counts.begun, counts.ended, longest_, std::chrono::steady_clock::now());
     if (counts.begun == counts.ended) continue;
-    // An exchange is watched as a whole: on a slow link it takes as long as its bytes do.
-    const std::chrono::nanoseconds limit(timeout_ + longest_ * kSlowestLink);
-    look(timeout_ != 0 && now - since > limit);
+    look(late);
     if (std::atomic_ref(*word(kGaveUp)).load() != 0) free_slots();
   }
 }

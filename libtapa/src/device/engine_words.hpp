@@ -26,6 +26,7 @@ struct EngineWords {
     Word good;                ///< that it has completed
   };
   End sender, receiver;
+  TAPA_HOST_DEVICE End& end(bool sends) { return sends ? sender : receiver; }
   alignas(128) std::uint32_t flag[kEngineSlots];
 };
 
@@ -38,8 +39,8 @@ struct EngineEnd {
   Word* begun;       ///< device memory: exchanges that the rank has begun at this end, and has behind it
   Word* passed;
   bool sends;
-  TAPA_HOST_DEVICE EngineWords::End& own() const { return sends ? words->sender : words->receiver; }
-  TAPA_HOST_DEVICE EngineWords::End& other() const { return sends ? words->receiver : words->sender; }
+  TAPA_HOST_DEVICE EngineWords::End& own() const { return words->end(sends); }
+  TAPA_HOST_DEVICE EngineWords::End& other() const { return words->end(!sends); }
 };
 
 /// How many exchanges of a rank have begun, and have ended.

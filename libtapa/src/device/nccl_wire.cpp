@@ -5,14 +5,13 @@
 #include <utility>
 
 #include "device/device_error.hpp"
+#include "device/exchange_clock.hpp"
 
 namespace tapa::device {
 
 namespace {
 
 constexpr std::size_t kBegun = 0, kEnded = 1, kMissing = 2;  ///< places in words_
-
-constexpr Word kSlowestLine = 100;  ///< nanoseconds a byte: 10 MB/s
 
 /// A group of NCCL's calls, which is of the thread: it is ended where one of them fails, too.
 class NcclGroup {
@@ -171,24 +170,14 @@ void NcclWire::watch() {
   (void)cudaSetDevice(device_);
   const volatile Word& begun = words()[kBegun];
   const volatile Word& ended = words()[kEnded];
-  Word last = 0;
-  auto since = std::chrono::steady_clock::now();
+  ExchangeClock clock(timeout_, std::chrono::steady_clock::now());
   while (!stop_) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    const auto now = std::chrono::steady_clock::now();
-    const Word current = begun;
-    if (current == ended) {
-      last = current;
-      since = now;
-      continue;
-    }
-    if (current != last) {
-      last = current;
-      since = now;
-    }
-    // An exchange is watched as a whole: on a slow line it takes as long as its bytes do.
-    const std::chrono::nanoseconds limit(timeout_ + longest_ * kSlowestLine);
-    if (has_error() || (timeout_ != 0 && now - since > limit)) {
+    const Word done = ended;  // the first: no more than have begun
+    const Word all = begun;
+    const bool late = clock.is_late(all, done, longest_, std::chrono::steady_clock::now());
+    if (all == done) continue;
+    if (has_error() || late) {
       abandon();  // the check behind the messages finds whose token is not there
       return;
     }

@@ -106,25 +106,26 @@ int call_error_handler(MPI_Comm comm, int code) {
   return code;
 }
 
-int note_current_exception(const char* function) noexcept {
+Failure current_failure() noexcept {
   try {
     throw;
   } catch (const CallError& e) {
-    error_notes().note(function, e.what());
-    return e.code();
+    return {e.code(), e.what()};
   } catch (const TransportError& e) {
-    error_notes().note(function, e.what());
-    return code_of(e);
+    return {code_of(e), e.what()};
   } catch (const std::bad_alloc&) {
-    error_notes().note(function, "out of memory");
-    return MPI_ERR_NO_MEM;
+    return {MPI_ERR_NO_MEM, "out of memory"};
   } catch (const std::exception& e) {
-    error_notes().note(function, e.what());
-    return MPI_ERR_INTERN;
+    return {MPI_ERR_INTERN, e.what()};
   } catch (...) {
-    error_notes().note(function, "unknown exception");
-    return MPI_ERR_INTERN;
+    return {MPI_ERR_INTERN, "unknown exception"};
   }
+}
+
+int note_current_exception(const char* function) noexcept {
+  const Failure failure = current_failure();
+  error_notes().note(function, failure.words);
+  return failure.code;
 }
 
 QuietErrors::QuietErrors(MPI_Comm comm) : comm_(comm) {

@@ -99,6 +99,13 @@ void say_if_fatal(MPI_Comm comm);
 /// the first rank of `comm` that has one, as programs fail alike on all ranks.
 int call_error_handler(MPI_Comm comm, int code);
 
+/// What the exception that is handled now means to MPI; the words are the exception's.
+struct Failure {
+  int code;
+  const char* words;
+};
+[[nodiscard]] Failure current_failure() noexcept;
+
 /// Notes the exception being handled as the last error and returns its code; `function` names the entry
 /// point.
 int note_current_exception(const char* function) noexcept;

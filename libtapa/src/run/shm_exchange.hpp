@@ -43,8 +43,9 @@ class BlockPacker {
   /// Copies the block for this rank, `member`, to where that from it belongs; both have as many bytes and
   /// share no memory.
   virtual void copy(std::size_t member) = 0;
-  /// Memory of a whole block of so many bytes for `member` (`sent`) or from it, for blocks that travel in
-  /// other parts.
+  /// Memory of so many bytes of a block for `member` (`sent`) or from it that travels in other parts: of a
+  /// whole block, or of whole units of one whose units are longer than a byte. The next call for that block
+  /// may move it.
   virtual std::byte* room(std::size_t member, bool sent, std::size_t bytes) = 0;
   /// Takes the memory that copy() will need.
   virtual void prepare_copy(std::size_t) {}
