@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr Offer kOffer{true, false, false};
+constexpr Offer kOffer{true, true, false};
 constexpr std::size_t kBytes = 1024;
 
 /// Three plans, all expected to take as long.
@@ -26,9 +26,26 @@ class Source final : public CandidateSource {
   }
   [[nodiscard]] bool tunes(std::size_t) const override { return true; }
   [[nodiscard]] bool one_choice() const override { return false; }
+  [[nodiscard]] bool memory_first() const override { return false; }
   [[nodiscard]] bool possible(const Choice& choice, bool) const override {
     return choice.algorithm != Algorithm::tapa && choice.algorithm != Algorithm::memory;
   }
+};
+
+/// Ranks that share memory. `apart`: each has a core.
+class Node final : public CandidateSource {
+ public:
+  explicit Node(bool apart) : apart_(apart) {}
+  [[nodiscard]] std::vector<Candidate> ranked(std::size_t, Offer) const override {
+    return {{parse_choice("memory"), 1e-5, false}};
+  }
+  [[nodiscard]] bool tunes(std::size_t) const override { return true; }
+  [[nodiscard]] bool one_choice() const override { return true; }
+  [[nodiscard]] bool memory_first() const override { return apart_; }
+  [[nodiscard]] bool possible(const Choice&, bool) const override { return true; }
+
+ private:
+  bool apart_;
 };
 
 SizeResult earlier(std::vector<PlanResult> plans, bool decided = true) {
@@ -40,7 +57,11 @@ PlanResult plan(const std::string& choice, double seconds, bool given_up = false
 
 /// A communicator of four ranks in a guest's program.
 struct Communicator {
-  explicit Communicator(std::vector<SizeResult> sizes = {}, bool limited = true, double spent = 1000) {
+  explicit Communicator(std::vector<SizeResult> sizes = {}, bool limited = true, double spent = 1000)
+      : Communicator(std::make_unique<Source>(), std::move(sizes), limited, spent) {}
+  explicit Communicator(std::unique_ptr<CandidateSource> candidates, std::vector<SizeResult> sizes = {},
+                        bool limited = true, double spent = 0)
+      : source(std::move(candidates)) {
     if (limited) tuner.limit(spent);
     tuner.remember(std::move(sizes));
   }
@@ -73,8 +94,8 @@ struct Communicator {
     return taken;
   }
 
-  Source source;
-  Autotuner tuner{source, 4};
+  std::unique_ptr<CandidateSource> source;
+  Autotuner tuner{*source, 4};
   std::set<std::string> called;
 };
 
@@ -96,6 +117,23 @@ TEST(Autotuner, AfterMpisFirstCallsAPlanThatShouldBeMuchFasterIsTriedAtOnce) {
   EXPECT_EQ(comm.call(5, aggregation_wins), "linear") << "it stays";
   EXPECT_EQ(comm.call(3000, aggregation_wins), "linear");
   EXPECT_THAT(comm.called, ElementsAre("linear", "mpi"));
+}
+
+TEST(Autotuner, SharedMemoryBeginsWhereEachRankHasACore) {
+  Communicator apart(std::make_unique<Node>(true));
+  const std::map<std::string, double> tie{{"memory", 2e-5}, {"mpi", 2e-5}};
+  EXPECT_EQ(apart.call(5, tie), "memory");
+  EXPECT_EQ(apart.call(5, tie), "mpi") << "to know what it takes";
+  EXPECT_EQ(apart.call(3000, tie), "memory");
+
+  Communicator slow(std::make_unique<Node>(true));
+  const std::map<std::string, double> mpi_wins{{"memory", 3e-5}, {"mpi", 2e-5}};
+  EXPECT_EQ(slow.call(5, mpi_wins), "memory");
+  for (int i = 0; i < 100; ++i)
+    EXPECT_EQ(slow.call(1, mpi_wins), "mpi") << "and what follows is on the budget";
+
+  Communicator crowded(std::make_unique<Node>(false));
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(crowded.call(1, tie), "mpi");
 }
 
 TEST(Autotuner, APlanThatDoesNotKeepWhatTheModelSaysCostsFiveCalls) {

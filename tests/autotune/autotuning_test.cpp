@@ -255,6 +255,16 @@ TEST(AutotuningTrial, AWinnerOfAnEarlierRunBeginsAndMustWinAgain) {
   }
 }
 
+TEST(AutotuningTrial, APlanThatStaysAtATieIsGivenUpWhereMpiIsClearlyFaster) {
+  for (const auto& [plan, stays] :
+       std::vector<std::pair<double, bool>>{{0.9e-5, true}, {1.03e-5, true}, {1.06e-5, false}}) {
+    ProbeBudget budget(0);
+    Autotuning autotuning = Autotuning::trial(choices(1)[0], budget, 0, UINT64_MAX, {}, true);
+    EXPECT_EQ(run_trial(autotuning, plan, 1e-5), "PPPPPMMMMM");
+    EXPECT_EQ(autotuning.ranking()[0] == 0, stays) << plan;
+  }
+}
+
 TEST(AutotuningTrial, PaysForWhatItsCallsTakeLonger) {
   ProbeBudget budget(1);  // 10 ms to spend
   Autotuning autotuning = Autotuning::trial(choices(1)[0], budget);

@@ -168,7 +168,8 @@ Autotuning Autotuner::compete(const ProbeKey& key, std::vector<Choice> choices) 
 void Autotuner::begin_trial(Running& running, const ProbeKey& key, Choice plan, std::vector<double> mpi) {
   const auto [smallest, largest] = bytes_that_count(key, ranks_);
   running.otherwise = running.autotuning.choices();
-  running.autotuning = Autotuning::trial(std::move(plan), budget_, smallest, largest, std::move(mpi));
+  running.autotuning =
+      Autotuning::trial(std::move(plan), budget_, smallest, largest, std::move(mpi), source_.memory_first());
   running.tried = true;
 }
 
@@ -216,7 +217,8 @@ void Autotuner::recall(Running& running, const ProbeKey& key, Offer offer) {
 std::unique_ptr<Autotuner::Running> Autotuner::begin(const ProbeKey& key, std::size_t bytes, Offer offer) {
   auto running = std::unique_ptr<Running>(new Running(compete(key, choices_for(key, bytes, offer))));
   recall(*running, key, offer);
-  running->tried |= running->results != nullptr || !budget_.limited() || source_.one_choice();
+  running->tried |=
+      running->results != nullptr || !budget_.limited() || (source_.one_choice() && !source_.memory_first());
   if (!running->tried) trust_model(*running, key, bytes, offer);
   return running;
 }
@@ -228,6 +230,7 @@ void Autotuner::trust_model(Running& running, const ProbeKey& key, std::size_t b
   const auto& choices = running.autotuning.choices();
   const auto mpi = std::ranges::find(choices, Algorithm::mpi, &Choice::algorithm);
   if (mpi == choices.end()) return;
+  if (source_.memory_first()) return begin_trial(running, key, choices.front());
   const auto at = static_cast<std::size_t>(mpi - choices.begin());
   const std::vector<Candidate> ranked = source_.ranked(bytes, {false, offer.memory, false});
   const auto flat = std::ranges::find(ranked, Choice{}, &Candidate::choice);

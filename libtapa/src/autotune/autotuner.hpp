@@ -50,6 +50,9 @@ class CandidateSource {
   [[nodiscard]] virtual bool tunes(std::size_t bytes) const = 0;
   /// Whether the choice is the same for all sizes: the ranks share memory.
   [[nodiscard]] virtual bool one_choice() const = 0;
+  /// Whether this choice carries out the first calls of a size, as MPI is seldom faster by more than a tie:
+  /// the ranks have a core each.
+  [[nodiscard]] virtual bool memory_first() const = 0;
   /// Whether it is a plan that would be considered here. `memory`: the ranks' buffers are at hand.
   [[nodiscard]] virtual bool possible(const Choice& choice, bool memory) const = 0;
 };

@@ -28,7 +28,7 @@ Autotuning::Autotuning(std::vector<Choice> choices, ProbeBudget& budget, std::ui
 }
 
 Autotuning Autotuning::trial(Choice plan, ProbeBudget& budget, std::uint64_t smallest, std::uint64_t largest,
-                             std::vector<double> mpi) {
+                             std::vector<double> mpi, bool stays_at_a_tie) {
   Choice other;
   other.algorithm = Algorithm::mpi;
   Autotuning autotuning({std::move(plan), std::move(other)}, smallest, largest);
@@ -36,6 +36,7 @@ Autotuning Autotuning::trial(Choice plan, ProbeBudget& budget, std::uint64_t sma
   if (budget.limited()) autotuning.budget_ = &budget;
   autotuning.preferred_ = autotuning.incumbent_ = 1;
   autotuning.trying_ = true;
+  autotuning.stays_at_a_tie_ = stays_at_a_tie;
   autotuning.begin_trial();
   return autotuning;
 }
@@ -184,7 +185,10 @@ void Autotuning::end_round() {
     pick_incumbent();
     if (std::exchange(measuring_, false)) return begin_round();
   }
-  if (trying_) return finish();  // by the medians
+  if (trying_) {  // by the medians
+    if (stays_at_a_tie_) preferred_ = 0;
+    return finish();
+  }
   give_up_slow();
   if (++round_ == kRounds.size() || left_.size() == 1) return finish();
   begin_round();

@@ -72,10 +72,12 @@ class Autotuning {
              std::uint64_t largest = UINT64_MAX);
 
   /// A plan that should be faster than MPI carries out the next kMpiCalls calls, MPI as many if its times
-  /// (`mpi`) are not known yet, and it stays if it is faster; else MPI wins, and the others should be probed.
-  /// With a limited budget, which must outlive it, what the calls have taken longer is paid.
+  /// (`mpi`) are not known yet, and it stays if it is faster, or if MPI is not (`stays_at_a_tie`); else MPI
+  /// wins, and the others should be probed. With a limited budget, which must outlive it, what the calls have
+  /// taken longer is paid.
   [[nodiscard]] static Autotuning trial(Choice plan, ProbeBudget& budget, std::uint64_t smallest = 0,
-                                        std::uint64_t largest = UINT64_MAX, std::vector<double> mpi = {});
+                                        std::uint64_t largest = UINT64_MAX, std::vector<double> mpi = {},
+                                        bool stays_at_a_tie = false);
 
   /// Complete, with the result of an earlier run, the best plan first. Precondition: there is one.
   [[nodiscard]] static Autotuning finished(const std::vector<PlanResult>& best_first);
@@ -150,6 +152,7 @@ class Autotuning {
   std::size_t incumbent_ = 0;      // what is known to be the fastest
   bool measuring_ = false;         // a round of MPI alone
   bool trying_ = false;            // see trial()
+  bool stays_at_a_tie_ = false;
   std::uint64_t rest_ = 0;
   std::uint64_t rested_ = 0;
   std::vector<std::size_t> order_;  // choices of the round's calls

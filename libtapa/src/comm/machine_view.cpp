@@ -90,7 +90,8 @@ MachineView view_machine(const Membership& membership, const Options& options, i
   MachineView view = is_plain(membership, options) ? plain_machine(membership, options, rank)
                                                    : describe_machine(membership, options, rank);
   view.shares_buffers = shares_buffers;
-  view.sure_bytes = !is_drop_in() || !shares_buffers ? 0 : membership.world->crowded() ? kSureCrowded : kSure;
+  view.crowded = membership.world->crowded();
+  view.sure_bytes = !is_drop_in() || !shares_buffers ? 0 : view.crowded ? kSureCrowded : kSure;
   return view;
 }
 

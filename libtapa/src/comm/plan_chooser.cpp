@@ -54,6 +54,10 @@ bool PlanChooser::one_choice() const {
          (machine_.shares_buffers && machine_.topology->nodes() == 1 && machine_.measurements.empty());
 }
 
+bool PlanChooser::memory_first() const {
+  return one_choice() && !forced() && !machine_.crowded;
+}
+
 bool PlanChooser::possible(const Choice& choice, bool memory) const {
   if (choice.algorithm == Algorithm::mpi) return true;
   if (choice.algorithm == Algorithm::memory) return memory && machine_.shares_buffers;

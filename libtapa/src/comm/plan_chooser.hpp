@@ -26,6 +26,7 @@ struct MachineView {
   std::vector<Measurement> measurements;  ///< of the tuning file
   bool shares_buffers = false;            ///< all ranks are on one node and share memory
   std::size_t sure_bytes = 0;             ///< blocks up to that are known to travel fastest in shared memory
+  bool crowded = false;                   ///< there are more ranks than cores
   bool gpu_memory = false;                ///< buffers may be in GPU memory: all is MPI's
 };
 
@@ -44,6 +45,7 @@ class PlanChooser final : public CandidateSource {
   [[nodiscard]] std::vector<Candidate> ranked(std::size_t bytes, Offer offer) const override;
   [[nodiscard]] bool tunes(std::size_t bytes) const override;
   [[nodiscard]] bool one_choice() const override;
+  [[nodiscard]] bool memory_first() const override;
   [[nodiscard]] bool possible(const Choice& choice, bool memory) const override;
 
   /// Whether MPI is asked for by name, or another plan is that cannot be carried out here: then MPI gets
