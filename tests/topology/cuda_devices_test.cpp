@@ -108,9 +108,8 @@ TEST(VisibleGpus, WhatCudaDoesNotTellIsNotGuessed) {
   EXPECT_THAT(known("0,1,0"), IsEmpty());  // perhaps none is visible at all
   EXPECT_THAT(visible_gpus(four(), "GPU-0c,GPU-0c00", "").unknown, HasSubstr("twice"));
   EXPECT_THAT(visible_gpus(four(), "2,GPU-0c", "").unknown, HasSubstr("mixture"));
-  EXPECT_THAT(known("2,GPU-8f3c"), ElementsAre("0000:3a:00.0"));
-  EXPECT_THAT(known("GPU-8f3c,2"), ElementsAre("0000:18:00.0"));
-  EXPECT_THAT(known("GPU-8f3c,MIG-1"), ElementsAre("0000:18:00.0"));
+  for (const char* mixture : {"2,GPU-8f3c", "GPU-8f3c,2", "GPU-8f3c,MIG-1"})
+    EXPECT_THAT(known(mixture), IsEmpty()) << "newer drivers show none: " << mixture;
   for (const char* const list :
        {"GPU-8f3", "GPU-", "01", "1x", "0x1", "1;2", "+1", ",1", "gpu-0c", "GPU-0C", " GPU-0c", "GPU-0c "})
     EXPECT_THAT(shown(list), ElementsAre(-1)) << list;

@@ -23,21 +23,22 @@ enum class Carrier : std::uint8_t {
 enum class HandOver : std::uint8_t { as_made, bytes, staged };
 
 /// Why a call is MPI's. Static texts: the program's error handler may jump out of the call.
+/// Told apart by their addresses: arrays, as pointers to literals are others in each object file.
 namespace reasons {
-inline constexpr const char* foreign = "intercommunicator, or outside of MPI_Init and MPI_Finalize";
-inline constexpr const char* wrong = "arguments are wrong";
-inline constexpr const char* alone = "communicator of one rank";
-inline constexpr const char* not_ready = "communicator not set up";
-inline constexpr const char* device = "buffers may be in GPU memory";
-inline constexpr const char* no_progress = "nothing would make it progress";
-inline constexpr const char* proven = "no plan is known to be faster";
-inline constexpr const char* asked = "TAPA_PLAN=mpi";
-inline constexpr const char* apart = "neighbours that share no memory";
-inline constexpr const char* tags = "no tags are left";
-inline constexpr const char* disabled = "TAPA_ENABLE=0";
-inline constexpr const char* tried = "tried in comparison";
-inline constexpr const char* fastest = "MPI is the fastest";
-inline constexpr const char* memory = "no memory for packed blocks";
+inline constexpr char foreign[] = "intercommunicator, or outside of MPI_Init and MPI_Finalize";
+inline constexpr char wrong[] = "arguments are wrong";
+inline constexpr char alone[] = "communicator of one rank";
+inline constexpr char not_ready[] = "communicator not set up";
+inline constexpr char device[] = "buffers may be in GPU memory";
+inline constexpr char no_progress[] = "nothing would make it progress";
+inline constexpr char proven[] = "no plan is known to be faster";
+inline constexpr char asked[] = "TAPA_PLAN=mpi";
+inline constexpr char apart[] = "neighbours that share no memory";
+inline constexpr char tags[] = "no tags are left";
+inline constexpr char disabled[] = "TAPA_ENABLE=0";
+inline constexpr char tried[] = "tried in comparison";
+inline constexpr char fastest[] = "MPI is the fastest";
+inline constexpr char memory[] = "no memory for packed blocks";
 }  // namespace reasons
 
 /// The blocks of a call when all have the same size.

@@ -157,7 +157,7 @@ VisibleGpus visible_gpus(std::vector<CudaGpu> gpus, std::string_view list, std::
     more = comma != std::string_view::npos;
     if (more) list.remove_prefix(comma + 1);
     if (!visible.known.empty() && entry.empty() && !more) break;  // a comma at the end
-    if (form_of(entry) != form) return {visible.known, "it is a mixture of numbers and UUIDs"};
+    if (form_of(entry) != form) return {{}, "it is a mixture of numbers and UUIDs"};
     Named named = name(gpus, entry, order);
     if (named.kind == Named::Kind::nothing) break;
     if (named.kind == Named::Kind::unknown) return {visible.known, std::move(named.text)};
