@@ -20,6 +20,10 @@
 
 namespace tapa {
 
+namespace shm_layout {
+struct BlockEntry;
+}
+
 /// What one rank sends to, or receives from, one member. No data: the block is not in one piece and
 /// BlockPacker moves it.
 struct ShmBlock {
@@ -122,6 +126,8 @@ class ShmExchange {
 
   void begin_common(ShmBuffers& buffers);
   void begin_pairs();
+  void begin_rounds();
+  void end_rounds();
   [[nodiscard]] bool advance_pairs();
   [[nodiscard]] bool send_part(std::uint32_t member);
   [[nodiscard]] bool take_part(std::uint32_t member);
@@ -132,6 +138,8 @@ class ShmExchange {
   void write_uniform(std::byte* buffer);
   void write_table(std::byte* buffer);
   void write_entry(std::size_t member, std::byte* buffer, std::size_t& next);
+  void write_place(std::size_t member, shm_layout::BlockEntry& entry);
+  void write_part(std::size_t member, std::byte* buffer, std::size_t& next);
   void await_round();
   bool read_round();
   [[nodiscard]] bool note_header(std::size_t member, const BufferHeader& header);
@@ -156,7 +164,10 @@ class ShmExchange {
   void help_readers();
   void give_pieces();
   [[nodiscard]] std::optional<BlockPlace> stays(std::size_t member) const;
-  [[nodiscard]] bool in_slot(std::size_t member) const;
+  /// Whether a block that does not stay goes to its receiver's slot.
+  [[nodiscard]] bool in_slot(std::size_t member) const {
+    return member != buffers_->self() && buffers_->in_slot(send_[member].bytes);
+  }
   [[nodiscard]] std::size_t grain(std::size_t member) const;
   void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from);
   [[nodiscard]] bool gather(std::size_t member, std::size_t begin, std::size_t bytes, std::byte* to);
@@ -168,7 +179,11 @@ class ShmExchange {
   [[nodiscard]] bool refuse(std::size_t member, std::size_t whole);
   void pass_over(std::size_t member, const std::byte* buffer);
   [[nodiscard]] bool is_packed_whole(std::size_t member) const;
-  [[nodiscard]] const std::byte* sent(std::size_t member);
+  [[nodiscard]] const std::byte* packed(std::size_t member);
+  /// The block in one piece of memory. Null: it could not be packed.
+  [[nodiscard]] const std::byte* sent(std::size_t member) {
+    return send_[member].data != nullptr ? send_[member].data : packed(member);
+  }
   /// This rank's block for a member that reads it here.
   [[nodiscard]] std::size_t own_bytes(std::size_t member) const {
     return uniform_ ? bytes_ : send_[member].bytes;

@@ -51,7 +51,7 @@
  *   shm_buffers.cpp   give              sleepers_     load                   relaxed          local
  *   shm_buffers.cpp   publish           sequence      store                  release          STORE_NUMBER
  *   shm_buffers.cpp   ring_others       sleepers_     load                   relaxed          local
- *   shm_exchange.cpp  read_round        sequence      load                   acquire          SEEN_NUMBER
+ *   shm_read.cpp      read_round        sequence      load                   acquire          SEEN_NUMBER
  *   shared_words.hpp  common_bits       own_          store                  release          STORE_NUMBER
  *   shared_words.hpp  common_bits       words         load                   acquire          SEEN_NUMBER
  */
