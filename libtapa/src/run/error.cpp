@@ -42,6 +42,7 @@ std::string mpi_error_text(int code) {
 
 int code_of(const TransportError& error) {
   if (error.truncated()) return MPI_ERR_TRUNCATE;
+  if (error.out_of_memory()) return MPI_ERR_NO_MEM;
   return error.mpi_code() != 0 ? error.mpi_code() : MPI_ERR_OTHER;
 }
 
