@@ -129,15 +129,4 @@ int note_current_exception(const char* function) noexcept {
   return failure.code;
 }
 
-QuietErrors::QuietErrors(MPI_Comm comm) : comm_(comm) {
-  PMPI_Comm_get_errhandler(comm, &before_);
-  PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-}
-
-QuietErrors::~QuietErrors() {
-  if (before_ == MPI_ERRHANDLER_NULL) return;
-  PMPI_Comm_set_errhandler(comm_, before_);
-  PMPI_Errhandler_free(&before_);
-}
-
 }  // namespace tapa
