@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstring>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -33,6 +34,84 @@ TEST(ShmBuffers, BlocksThatStayWithTheirSenders) {
       return sum;
     });
     EXPECT_EQ(wrong, 0U) << together << " members tell together";
+  }
+}
+
+/// Receives a block of single bytes from each member, as packed ones or where their rooms are.
+class SingleBytes final : public BlockPacker {
+ public:
+  explicit SingleBytes(bool keeps_rooms) : keeps_(keeps_rooms) {}
+
+  std::size_t call(ShmBuffers& buffers, std::size_t bytes) {
+    const std::size_t self = buffers.self();
+    std::vector<Bytes> out(buffers.members(), Bytes(bytes));
+    in_.assign(buffers.members(), keeps_ ? Bytes{} : Bytes(bytes));
+    std::vector<ShmBlock> send;
+    for (std::size_t m = 0; m < out.size(); ++m) {
+      for (std::size_t i = 0; i < bytes; ++i) out[m][i] = value(self, m, i, 0);
+      send.push_back({out[m].data(), m == self ? 0 : bytes, 0});
+    }
+    std::vector<ShmBlock> recv(out.size(), {nullptr, bytes, 1});
+    recv[self] = {};
+    ShmExchange exchange;
+    exchange.begin(buffers, send, recv, this);
+    finish(exchange);
+    std::size_t wrong = 0;
+    for (std::size_t m = 0; m < in_.size(); ++m) {
+      if (m == self) continue;
+      const Bytes& came = keeps_ ? room_ : in_[m];
+      for (std::size_t i = 0; i < bytes; ++i) wrong += came[i] == value(m, self, i, 0) ? 0U : 1U;
+    }
+    return wrong;
+  }
+  [[nodiscard]] std::size_t longest_room() const { return longest_; }
+
+  void gather(std::size_t, std::size_t, std::size_t, std::byte*) override {}
+  void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) override {
+    if (!keeps_) std::memcpy(in_[member].data() + begin, from, bytes);
+  }
+  void copy(std::size_t) override {}
+  std::byte* room(std::size_t, bool, std::size_t bytes) override {
+    longest_ = std::max(longest_, bytes);
+    room_.resize(bytes);
+    return room_.data();
+  }
+  [[nodiscard]] bool keeps_rooms() const override { return keeps_; }
+  void release_rooms() override {}
+
+ private:
+  bool keeps_;
+  std::size_t longest_ = 0;
+  std::vector<Bytes> in_;
+  Bytes room_;
+};
+
+// Whoever unpacks needs memory for a part alone, also of single bytes.
+TEST(ShmBuffers, LongBlocksComeWholeWhereTheyStayInTheirRooms) {
+  constexpr std::size_t bytes = (std::size_t{1} << 20) + 1;
+  for (const bool keeps : {false, true}) {
+    Memory memory(2);
+    std::array<std::size_t, 2> wrong{};
+    std::array<std::size_t, 2> longest{};
+    std::vector<std::thread> threads;
+    for (std::size_t self = 0; self < 2; ++self) {
+      threads.emplace_back([&, self] {
+        const auto buffers = memory.buffers(self);
+        buffers->let_stay({getpid(), getpid()}, 100);
+        SingleBytes packer(keeps);
+        wrong[self] = packer.call(*buffers, bytes);
+        longest[self] = packer.longest_room();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (std::size_t self = 0; self < 2; ++self) {
+      EXPECT_EQ(wrong[self], 0U);
+      if (keeps) {
+        EXPECT_EQ(longest[self], bytes);
+      } else {
+        EXPECT_LT(longest[self], bytes);
+      }
+    }
   }
 }
 

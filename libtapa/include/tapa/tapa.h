@@ -326,7 +326,8 @@ typedef struct TAPA_Received_s* TAPA_Received;
 
 /** Sends a message to each of some ranks and receives all that were sent to this one. Collective, blocking,
  * sets `comm` up; may synchronise. Wrong arguments of one rank are an error there, MPI_ERR_OTHER on all
- * others, and nothing is received. Buffers in GPU memory are refused.
+ * others, and nothing is received. A rank without memory for what comes returns MPI_ERR_NO_MEM; what others
+ * sent each other, and what it has sent, is received. Buffers in GPU memory are refused.
  * @param sendbuf       the messages, one after the other in the order of `destinations`; read until the call
  * returns. May be null when all counts are 0
  * @param ndestinations number of ranks that this one sends to, 0 or more

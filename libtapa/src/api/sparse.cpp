@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -123,7 +123,7 @@ void require_all_right(const SparseExchange& exchange) {
   if (wrong == 0) return;
   throw CallError(MPI_ERR_OTHER, (wrong == 1 ? "rank " + std::to_string(exchange.wrong_rank())
                                              : std::to_string(wrong) + " ranks") +
-                                     " made the call with wrong arguments, expected right ones on all ranks");
+                                     " made the call with wrong arguments or without memory for it");
 }
 
 /// What has come, in the order of sources. Throws CallError.
@@ -150,15 +150,15 @@ TAPA_Received packed(const SparseInbox& inbox, std::size_t element) {
 TAPA_Received exchange_sparsely(const SparseCall& call, CommState& state) {
   SparseExchange& exchange = state.sparse_exchange();
   exchange.clear();
-  std::optional<CallError> wrong;
+  std::exception_ptr wrong;
   try {
     add_messages(call, state, exchange);
-  } catch (const CallError& e) {
-    wrong = e;
+  } catch (const std::exception&) {
+    wrong = std::current_exception();
     exchange.be_wrong();
   }
   run_sparse(kFunction, state);
-  if (wrong) throw CallError(*wrong);
+  if (wrong) std::rethrow_exception(wrong);
   require_all_right(exchange);
   return packed(exchange.inbox(), element_bytes(call.datatype));
 }

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "device/create.hpp"
+#include "device/over_mpi.hpp"
 #include "run/device_memory.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
 #include "run/progress.hpp"
-#include "tapa/device_mpi.h"
 
 namespace tapa {
 
@@ -276,7 +276,7 @@ bool DeviceCalls::start_engine() {
   check_mpi(PMPI_Bcast(&engine_.number, 1, MPI_UINT64_T, 0, comm_), "MPI_Bcast");
   const CudaDriver::Current current(*cuda_driver(), engine_.near);
   const TAPA_Device_options options = engine_options(wire_);
-  const bool made = TAPA_Device_comm_create_mpi(comm_, &options, &engine_.engine) == TAPA_DEVICE_SUCCESS;
+  const bool made = device::create_on_own_comm(comm_, &options, &engine_.engine) == TAPA_DEVICE_SUCCESS;
   given_up_ = !on_all(made);
   if (rank_ == 0 && !given_up_) tell_engine();
   if (rank_ == 0 && !made) tell_no_engine();

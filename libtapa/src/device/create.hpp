@@ -17,10 +17,11 @@ struct MessageOffer {
   std::string why_not;
 };
 
-/// As TAPA_Device_comm_create. `function`: the entry point, for the text of an error.
+/// As TAPA_Device_comm_create; `context` is held as long as the communicator lives. `function`: the entry
+/// point, for the text of an error.
 int create_communicator(const char* function, int rank, int size, TAPA_Device_allgather allgather,
-                        void* context, const MessageOffer& offer, const TAPA_Device_options* options,
-                        TAPA_Device_comm* comm) noexcept;
+                        std::shared_ptr<void> context, const MessageOffer& offer,
+                        const TAPA_Device_options* options, TAPA_Device_comm* comm) noexcept;
 
 /// Ends what a communicator does beside its calls, which all have ended on this rank: its threads send no
 /// messages any more, so that MPI may be ended. Freeing it is all that may follow. Local.

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "device/communicator.hpp"
 #include "device/create.hpp"
@@ -27,15 +28,17 @@ Agreement agreement_in_node(const Agreement& agreement, const tapa::Partition& n
 }  // namespace
 
 struct TAPA_Device_comm_s {
-  TAPA_Device_comm_s(const Agreement& agreement, const TAPA_Device_options& options,
-                     const MessageOffer& offer)
-      : rank(agreement.rank()),
+  TAPA_Device_comm_s(std::shared_ptr<void> context_of_agreement, const Agreement& agreement,
+                     const TAPA_Device_options& options, const MessageOffer& offer)
+      : context(std::move(context_of_agreement)),
+        rank(agreement.rank()),
         size(static_cast<std::size_t>(agreement.size())),
         islands(agree_on_islands(agreement, agree_on_nodes(agreement))),
         communicator(agreement_in_node(agreement, islands.groups), options) {
     if (islands.groups.groups() > 1) lanes.emplace(agreement, islands, communicator, options, offer);
     description = lanes ? lanes->describe() : "one node of " + std::to_string(size) + " ranks";
   }
+  std::shared_ptr<void> context;  ///< goes last
   int rank;
   std::size_t size;
   Islands islands;
@@ -219,17 +222,17 @@ void alltoall_strided(const BlocksCall& call, const TAPA_Device_block send[],
 }  // namespace
 
 int tapa::device::create_communicator(const char* function, int rank, int size,
-                                      TAPA_Device_allgather allgather, void* context,
+                                      TAPA_Device_allgather allgather, std::shared_ptr<void> context,
                                       const MessageOffer& offer, const TAPA_Device_options* options,
                                       TAPA_Device_comm* comm) noexcept {
   return contained(function, [&] {
     require(comm != nullptr, "comm is null, expected the address of a TAPA_Device_comm");
     const BesideCaptures beside;
-    const Agreement agreement(rank, size, allgather, context);
+    const Agreement agreement(rank, size, allgather, context.get());
     TAPA_Device_options all{};
     agreement.together([&] { all = complete(options); });
     all = agreement.gather(all)[0];
-    *comm = std::make_unique<TAPA_Device_comm_s>(agreement, all, offer).release();
+    *comm = std::make_unique<TAPA_Device_comm_s>(std::move(context), agreement, all, offer).release();
   });
 }
 
@@ -242,7 +245,9 @@ extern "C" {
 int TAPA_Device_comm_create(int rank, int size, TAPA_Device_allgather allgather, void* context,
                             const TAPA_Device_options* options, TAPA_Device_comm* comm) {
   const MessageOffer none{{}, "it needs a communicator of TAPA_Device_comm_create_mpi"};
-  return create_communicator("TAPA_Device_comm_create", rank, size, allgather, context, none, options, comm);
+  const std::shared_ptr<void> of_the_caller(std::shared_ptr<void>(), context);
+  return create_communicator("TAPA_Device_comm_create", rank, size, allgather, of_the_caller, none, options,
+                             comm);
 }
 
 int TAPA_Device_reach(int rank, int size, TAPA_Device_allgather allgather, void* context, int groups[]) {

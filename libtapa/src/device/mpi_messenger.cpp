@@ -6,6 +6,7 @@
 #include "device/device_error.hpp"
 #include "run/error.hpp"
 #include "run/own_mpi.hpp"
+#include "run/private_comm.hpp"
 
 namespace tapa::device {
 
@@ -34,9 +35,7 @@ std::string why_no_messages() {
 }
 
 MpiMessenger::MpiMessenger(MPI_Comm comm) {
-  const QuietErrors quiet(comm);
-  check(PMPI_Comm_dup(comm, &comm_), "MPI_Comm_dup", -1);
-  PMPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  check(make_private_comm(comm, &comm_), "MPI_Comm_create", -1);
 }
 
 MpiMessenger::~MpiMessenger() {

@@ -14,9 +14,10 @@ namespace tapa::device {
 
 class MpiMessenger final : public Messenger {
  public:
-  /// On a duplicate of `comm`; collective. Precondition: why_no_messages() is "". Throws DeviceError.
+  /// On a communicator of its own of the ranks of `comm`; collective. Precondition: why_no_messages() is "".
+  /// Throws DeviceError.
   explicit MpiMessenger(MPI_Comm comm);
-  /// Collective after a life without errors: frees the duplicate.
+  /// Collective after a life without errors: frees that.
   ~MpiMessenger() override;
 
   [[nodiscard]] std::string describe() const override;

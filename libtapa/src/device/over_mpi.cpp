@@ -1,25 +1,39 @@
 // A device communicator of the ranks of an MPI communicator.
+#include "device/over_mpi.hpp"
+
 #include <mpi.h>
 
-#include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "device/create.hpp"
 #include "device/device_error.hpp"
 #include "device/mpi_messenger.hpp"
 #include "run/error.hpp"
+#include "run/private_comm.hpp"
 #include "tapa/device_mpi.h"
 
 using namespace tapa::device;
 
 namespace {
 
-/// `context`: the communicator's Fortran handle, so that nothing has to be kept for it.
+/// A communicator of the ranks of one of the program's, whose error handler is not for what fails here.
+std::shared_ptr<MPI_Comm> own_comm(MPI_Comm of) {
+  const std::shared_ptr<MPI_Comm> comm(new MPI_Comm(MPI_COMM_NULL), [](MPI_Comm* made) {
+    int finalised = 0;
+    PMPI_Finalized(&finalised);
+    if (finalised == 0 && *made != MPI_COMM_NULL) PMPI_Comm_free(made);
+    delete made;
+  });
+  if (const int code = tapa::make_private_comm(of, comm.get()); code != MPI_SUCCESS)
+    throw DeviceError(TAPA_DEVICE_ERR_ARG, "MPI_Comm_create: " + tapa::mpi_error_text(code));
+  return comm;
+}
+
 int allgather_over_mpi(void* context, const void* mine, void* all, std::size_t bytes) {
-  const MPI_Comm comm = PMPI_Comm_f2c(static_cast<MPI_Fint>(reinterpret_cast<std::intptr_t>(context)));
   const int count = static_cast<int>(bytes);
-  const tapa::QuietErrors quiet(comm);
-  return PMPI_Allgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, comm);
+  return PMPI_Allgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, *static_cast<MPI_Comm*>(context));
 }
 
 void check_communicator(MPI_Comm comm) {
@@ -37,20 +51,33 @@ void check_communicator(MPI_Comm comm) {
   }
 }
 
+constexpr const char* kFunction = "TAPA_Device_comm_create_mpi";
+
+int create(std::shared_ptr<MPI_Comm> ranks, const TAPA_Device_options* options, TAPA_Device_comm* comm) {
+  int rank = 0;
+  int size = 0;
+  PMPI_Comm_rank(*ranks, &rank);
+  PMPI_Comm_size(*ranks, &size);
+  MessageOffer offer;
+  offer.why_not = why_no_messages();
+  if (offer.why_not.empty()) offer.make = [ranks] { return std::make_unique<MpiMessenger>(*ranks); };
+  return create_communicator(kFunction, rank, size, allgather_over_mpi, std::move(ranks), offer, options,
+                             comm);
+}
+
 }  // namespace
+
+int tapa::device::create_on_own_comm(MPI_Comm own, const TAPA_Device_options* options,
+                                     TAPA_Device_comm* comm) {
+  return create(std::make_shared<MPI_Comm>(own), options, comm);
+}
 
 extern "C" int TAPA_Device_comm_create_mpi(MPI_Comm mpi_comm, const TAPA_Device_options* options,
                                            TAPA_Device_comm* comm) {
-  const int code = contained("TAPA_Device_comm_create_mpi", [&] { check_communicator(mpi_comm); });
-  if (code != TAPA_DEVICE_SUCCESS) return code;
-  int rank = 0;
-  int size = 0;
-  PMPI_Comm_rank(mpi_comm, &rank);
-  PMPI_Comm_size(mpi_comm, &size);
-  void* const context = reinterpret_cast<void*>(static_cast<std::intptr_t>(PMPI_Comm_c2f(mpi_comm)));
-  MessageOffer offer;
-  offer.why_not = why_no_messages();
-  if (offer.why_not.empty()) offer.make = [mpi_comm] { return std::make_unique<MpiMessenger>(mpi_comm); };
-  return create_communicator("TAPA_Device_comm_create_mpi", rank, size, allgather_over_mpi, context, offer,
-                             options, comm);
+  std::shared_ptr<MPI_Comm> ranks;
+  const int code = contained(kFunction, [&] {
+    check_communicator(mpi_comm);
+    ranks = own_comm(mpi_comm);
+  });
+  return code == TAPA_DEVICE_SUCCESS ? create(std::move(ranks), options, comm) : code;
 }

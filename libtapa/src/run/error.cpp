@@ -42,6 +42,7 @@ std::string mpi_error_text(int code) {
 
 int code_of(const TransportError& error) {
   if (error.truncated()) return MPI_ERR_TRUNCATE;
+  if (error.out_of_memory()) return MPI_ERR_NO_MEM;
   return error.mpi_code() != 0 ? error.mpi_code() : MPI_ERR_OTHER;
 }
 
@@ -126,17 +127,6 @@ int note_current_exception(const char* function) noexcept {
   const Failure failure = current_failure();
   error_notes().note(function, failure.words);
   return failure.code;
-}
-
-QuietErrors::QuietErrors(MPI_Comm comm) : comm_(comm) {
-  PMPI_Comm_get_errhandler(comm, &before_);
-  PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-}
-
-QuietErrors::~QuietErrors() {
-  if (before_ == MPI_ERRHANDLER_NULL) return;
-  PMPI_Comm_set_errhandler(comm_, before_);
-  PMPI_Errhandler_free(&before_);
 }
 
 }  // namespace tapa

@@ -110,20 +110,6 @@ struct Failure {
 /// point.
 int note_current_exception(const char* function) noexcept;
 
-/// While it lives, errors on a communicator of the program return codes and its handler is not called, by
-/// other threads neither, and one that they set is lost: not in an all-to-all, which waits for other ranks.
-class QuietErrors {
- public:
-  explicit QuietErrors(MPI_Comm comm);
-  ~QuietErrors();
-  QuietErrors(const QuietErrors&) = delete;
-  QuietErrors& operator=(const QuietErrors&) = delete;
-
- private:
-  MPI_Comm comm_;
-  MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;
-};
-
 /// Runs what an entry point does and returns its code; the message of an error becomes the last one. No
 /// exception leaves it, and no error handler is called.
 template <class Body>

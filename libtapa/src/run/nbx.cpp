@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "run/error.hpp"
+#include "transport/dropped_message.hpp"
 
 namespace tapa {
 
@@ -18,6 +19,15 @@ constexpr int kDataTag = 2;
 constexpr int kBarrierTag = 3;
 
 constexpr std::size_t kPiece = std::size_t{1} << 30;  // of long messages, which an int does not count
+
+std::size_t pieces(std::size_t bytes) {
+  return (bytes + kPiece - 1) / kPiece;
+}
+
+template <class Post>
+void in_pieces(std::size_t bytes, const Post& post) {
+  for (std::size_t at = 0; at < bytes; at += kPiece) post(at, static_cast<int>(std::min(kPiece, bytes - at)));
+}
 
 }  // namespace
 
@@ -55,18 +65,19 @@ void Nbx::start(const MessageSpace& space, int first_tag, int rank, std::span<co
   space_ = space;
   tag_ = first_tag;
   rank_ = rank;
-  told_ = told;
   inbox_ = &inbox;
+  failure_ = nullptr;
+  std::size_t data = 0;
+  for (const SparseMessage& message : messages) data += pieces(message.data.size());
+  flight_->envelopes.resize(messages.size());
+  flight_->sends.reserve(messages.size());
+  flight_->data.reserve(data);
+  constexpr Combine how = Combine::sum;
+  barrier_.start(space_, tag_ + kBarrierTag, rank_, static_cast<int>(space_.in_world.size()), {&told, 1},
+                 {&how, 1});
   ++calls_;
   stage_ = Stage::send;
-  flight_->envelopes.resize(messages.size());
   for (std::size_t i = 0; i < messages.size(); ++i) send(messages[i], flight_->envelopes[i]);
-}
-
-template <class Post>
-void Nbx::in_pieces(std::size_t bytes, const Post& post) {
-  for (std::size_t at = 0; at < bytes; at += kPiece)
-    post(at, static_cast<int>(std::min(kPiece, bytes - at)), &flight_->data.emplace_back(MPI_REQUEST_NULL));
 }
 
 void Nbx::send(const SparseMessage& message, Envelope& envelope) {
@@ -78,10 +89,36 @@ void Nbx::send(const SparseMessage& message, Envelope& envelope) {
                         space_.comm, &flight_->sends.emplace_back(MPI_REQUEST_NULL)),
             "MPI_Issend");
   if (envelope.holds_all()) return;
-  in_pieces(message.data.size(), [&](std::size_t at, int bytes, MPI_Request* request) {
-    check_mpi(
-        PMPI_Isend(message.data.data() + at, bytes, MPI_BYTE, to, tag_ + kDataTag, space_.comm, request),
-        "MPI_Isend");
+  in_pieces(message.data.size(), [&](std::size_t at, int bytes) {
+    check_mpi(PMPI_Isend(message.data.data() + at, bytes, MPI_BYTE, to, tag_ + kDataTag, space_.comm,
+                         &flight_->data.emplace_back(MPI_REQUEST_NULL)),
+              "MPI_Isend");
+  });
+}
+
+/// Nothing: there is no memory for it.
+std::optional<std::byte*> Nbx::room_for(const Envelope& envelope) {
+  try {
+    flight_->data.reserve(flight_->data.size() + pieces(envelope.bytes));
+    return inbox_->open(envelope.source, envelope.bytes);
+  } catch (const std::exception&) {
+    if (!failure_) failure_ = std::current_exception();
+    return std::nullopt;
+  }
+}
+
+/// What an envelope announces. Its sender sends that at once, so that it may be waited for.
+void Nbx::receive(const Envelope& envelope, int source) {
+  const std::optional<std::byte*> to = room_for(envelope);
+  if (envelope.holds_all()) {
+    if (to) std::copy_n(envelope.data.begin(), envelope.bytes, *to);
+    return;
+  }
+  in_pieces(envelope.bytes, [&](std::size_t at, int bytes) {
+    if (!to) return check_mpi(drop_message(source, tag_ + kDataTag, space_.comm), "MPI_Recv");
+    check_mpi(PMPI_Irecv(*to + at, bytes, MPI_BYTE, source, tag_ + kDataTag, space_.comm,
+                         &flight_->data.emplace_back(MPI_REQUEST_NULL)),
+              "MPI_Irecv");
   });
 }
 
@@ -97,16 +134,7 @@ void Nbx::receive_envelopes() {
     Envelope envelope;
     check_mpi(PMPI_Mrecv(&envelope, static_cast<int>(sizeof envelope), MPI_BYTE, &message, &status),
               "MPI_Mrecv");
-    std::byte* const to = inbox_->open(envelope.source, envelope.bytes);
-    if (envelope.holds_all()) {
-      std::copy_n(envelope.data.begin(), envelope.bytes, to);
-      continue;
-    }
-    in_pieces(envelope.bytes, [&](std::size_t at, int bytes, MPI_Request* request) {
-      check_mpi(
-          PMPI_Irecv(to + at, bytes, MPI_BYTE, status.MPI_SOURCE, tag_ + kDataTag, space_.comm, request),
-          "MPI_Irecv");
-    });
+    receive(envelope, status.MPI_SOURCE);
   }
 }
 
@@ -121,15 +149,12 @@ bool Nbx::complete(std::vector<MPI_Request>& requests) {
 
 bool Nbx::test() {
   if (stage_ == Stage::send || stage_ == Stage::barrier) receive_envelopes();
-  if (stage_ == Stage::send && complete(flight_->sends)) {
-    constexpr Combine how = Combine::sum;
-    barrier_.start(space_, tag_ + kBarrierTag, rank_, static_cast<int>(space_.in_world.size()), {&told_, 1},
-                   {&how, 1});
-    stage_ = Stage::barrier;
-  }
+  if (stage_ == Stage::send && complete(flight_->sends)) stage_ = Stage::barrier;
   if (stage_ == Stage::barrier && barrier_.test()) stage_ = Stage::rest;
   if (stage_ == Stage::rest && complete(flight_->data)) stage_ = Stage::done;
-  return stage_ == Stage::done;
+  if (stage_ != Stage::done) return false;
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+  return true;
 }
 
 /// Requests that an error has left behind still use their memory: it is never freed, and lies where leak

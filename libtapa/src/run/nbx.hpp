@@ -8,7 +8,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -35,11 +37,13 @@ class Nbx {
   Nbx& operator=(const Nbx&) = delete;
 
   /// Starts, with kTags tags of `space` from `first_tag` on, which are for this alone. The messages' data and
-  /// `inbox` are used until the end. All ranks learn the sum of the numbers `told`. Throws CallError.
+  /// `inbox` are used until the end. All ranks learn the sum of the numbers `told`. Throws CallError, and
+  /// std::bad_alloc before anything is sent.
   void start(const MessageSpace& space, int first_tag, int rank, std::span<const SparseMessage> messages,
              std::uint64_t told, SparseInbox& inbox);
 
-  /// Whether all has come and gone. Throws CallError.
+  /// Whether all has come and gone. Throws CallError, and what `inbox` has thrown at the end: nobody waits
+  /// for a rank without memory, which drops what it cannot keep.
   [[nodiscard]] bool test();
   /// After the end.
   [[nodiscard]] std::uint64_t sum_told() const { return barrier_.result()[0]; }
@@ -53,9 +57,9 @@ class Nbx {
 
   void send(const SparseMessage& message, Envelope& envelope);
   void receive_envelopes();
+  void receive(const Envelope& envelope, int source);
+  [[nodiscard]] std::optional<std::byte*> room_for(const Envelope& envelope);
   [[nodiscard]] static bool complete(std::vector<MPI_Request>& requests);
-  template <class Post>
-  void in_pieces(std::size_t bytes, const Post& post);
   void give_up();
 
   Stage stage_ = Stage::done;
@@ -63,10 +67,10 @@ class Nbx {
   int tag_ = 0;
   int rank_ = 0;
   std::uint64_t calls_ = 0;
-  std::uint64_t told_ = 0;
   SparseInbox* inbox_ = nullptr;
   std::unique_ptr<Flight> flight_;
   SmallReduce barrier_;
+  std::exception_ptr failure_;  // the first
 };
 
 }  // namespace tapa

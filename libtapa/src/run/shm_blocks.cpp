@@ -27,7 +27,7 @@ void ShmBlocks::packing(const Step& step) const {
   } catch (const CallError& e) {
     throw TransportError(e.what(), e.code());
   } catch (const std::bad_alloc&) {
-    throw TransportError("out of memory", MPI_ERR_NO_MEM);
+    throw TransportError::no_memory("out of memory");
   }
 }
 

@@ -51,6 +51,8 @@ class BlockPacker {
   /// whole block, or of whole units of one whose units are longer than a byte. The next call for that block
   /// may move it.
   virtual std::byte* room(std::size_t member, bool sent, std::size_t bytes) = 0;
+  /// Whether what is received stays in its room, which must hold a whole block then.
+  [[nodiscard]] virtual bool keeps_rooms() const { return false; }
   /// Takes the memory that copy() will need.
   virtual void prepare_copy(std::size_t) {}
   /// The exchange has ended: no room is needed any more.

@@ -129,11 +129,11 @@ bool ShmExchange::attach(std::size_t member, std::uint64_t address, std::size_t 
   return true;
 }
 
-/// A block that is unpacked comes in parts that the cache holds. One of single bytes comes whole: its room
-/// may be where it stays.
+/// A block that is unpacked comes in parts that the cache holds, unless it stays in its room.
 bool ShmExchange::attach_parts(std::size_t member, std::uint64_t address, std::size_t bytes) {
   constexpr std::size_t in_cache = std::size_t{256} << 10;
-  const std::size_t unit = recv_[member].unit <= 1 ? bytes : recv_[member].unit;
+  const bool whole = packer_->keeps_rooms() || recv_[member].unit == 0;
+  const std::size_t unit = whole ? bytes : recv_[member].unit;
   const std::size_t part = std::min(bytes, std::max(unit, in_cache / unit * unit));
   std::byte* const room = received_room(member, part);
   for (std::size_t at = 0; room != nullptr && at < bytes; at += part) {

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
+#include <utility>
 
 #include "run/unfinished.hpp"
+#include "transport/transport.hpp"
 
 namespace tapa {
 
@@ -22,6 +25,7 @@ void SparseExchange::drop() {
 void SparseExchange::clear() {
   drop();
   told_ = 0;
+  failure_ = nullptr;
   inbox_.clear(send_.size());
 }
 
@@ -42,7 +46,11 @@ void SparseExchange::be_wrong() {
 void SparseExchange::keep_own() {
   const auto own = std::ranges::find(messages_, rank_, &SparseMessage::to);
   if (own == messages_.end()) return;
-  inbox_.scatter(static_cast<std::size_t>(rank_), 0, own->data.size(), own->data.data());
+  try {
+    inbox_.scatter(static_cast<std::size_t>(rank_), 0, own->data.size(), own->data.data());
+  } catch (const TransportError&) {
+    failure_ = std::current_exception();
+  }
   send_[static_cast<std::size_t>(rank_)] = {};
   messages_.erase(own);
 }
@@ -57,11 +65,18 @@ void SparseExchange::begin(ShmBuffers& buffers) {
 void SparseExchange::begin(const MessageSpace& space, int first_tag) {
   keep_own();
   by_memory_ = false;
-  nbx_.start(space, first_tag, rank_, messages_, told_, inbox_);
+  try {
+    nbx_.start(space, first_tag, rank_, messages_, told_, inbox_);
+  } catch (const std::bad_alloc&) {
+    failure_ = std::current_exception();
+    be_wrong();
+    nbx_.start(space, first_tag, rank_, messages_, told_, inbox_);
+  }
 }
 
 bool SparseExchange::advance() {
   if (!(by_memory_ ? memory_.advance() : nbx_.test())) return false;
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   inbox_.close();
   return true;
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,13 +24,14 @@ class SparseExchange {
   void clear();
   /// A message for a rank; its data are used until the end. False: there is one already.
   [[nodiscard]] bool add(int to, std::span<const std::byte> data);
-  /// This rank sends nothing, as its call was wrong, of which all ranks learn.
+  /// This rank sends nothing, as its call was wrong or it has no memory for it, of which all ranks learn.
   void be_wrong();
 
   /// Through memory that all ranks share, whose claim the caller has, or by messages, with Nbx::kTags tags.
   void begin(ShmBuffers& buffers);
   void begin(const MessageSpace& space, int first_tag);
-  /// True at the end. Throws CallError, and at the end TransportError where a message could not be received.
+  /// True at the end. Throws CallError, and at the end TransportError where a message could not be received
+  /// and std::bad_alloc where none could be sent, of which all ranks learn as of a wrong call.
   [[nodiscard]] bool advance();
 
   /// After the end: what has come, and how many ranks were wrong; where it is one, which.
@@ -58,6 +60,7 @@ class SparseExchange {
   ShmExchange memory_;
   Nbx nbx_;
   SparseInbox inbox_;
+  std::exception_ptr failure_;  // that the exchange has gone on after
 };
 
 }  // namespace tapa

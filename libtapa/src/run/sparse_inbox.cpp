@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
+#include <string>
+
+#include "transport/transport.hpp"
 
 namespace tapa {
 
@@ -16,6 +20,7 @@ void SparseInbox::clear(std::size_t ranks) {
   sources_.clear();
   if (kept > kKeptBytes) messages_.clear();
   messages_.resize(ranks);
+  sources_.reserve(ranks);
 }
 
 void SparseInbox::note(std::size_t source) {
@@ -26,15 +31,20 @@ void SparseInbox::note(std::size_t source) {
 
 std::byte* SparseInbox::open(std::size_t source, std::size_t bytes) {
   note(source);
-  messages_[source].data.resize(bytes);
-  return messages_[source].data.data();
+  std::vector<std::byte>& data = messages_[source].data;
+  try {
+    data.resize(bytes);
+  } catch (const std::exception&) {
+    throw TransportError::no_memory("no memory for a message of " + std::to_string(bytes) +
+                                    " bytes from rank " + std::to_string(source));
+  }
+  return data.data();
 }
 
 void SparseInbox::scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) {
-  note(member);
-  std::vector<std::byte>& data = messages_[member].data;
-  if (data.size() < begin + bytes) data.resize(begin + bytes);
-  if (bytes > 0 && data.data() + begin != from) std::memcpy(data.data() + begin, from, bytes);
+  const std::size_t end = std::max(begin + bytes, messages_[member].data.size());
+  std::byte* const to = open(member, end) + begin;
+  if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
 }
 
 std::byte* SparseInbox::room(std::size_t member, bool, std::size_t bytes) {

@@ -17,7 +17,7 @@ class SparseInbox final : public BlockPacker {
   /// Forgets all messages; others may come from so many ranks.
   void clear(std::size_t ranks);
 
-  /// Memory of a message of so many bytes, which has come.
+  /// Memory of a message of so many bytes, which has come. Throws TransportError where there is none.
   std::byte* open(std::size_t source, std::size_t bytes);
 
   /// Puts the sources in order. Before the next three.
@@ -30,6 +30,7 @@ class SparseInbox final : public BlockPacker {
   void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from) override;
   void copy(std::size_t) override {}
   std::byte* room(std::size_t member, bool sent, std::size_t bytes) override;
+  [[nodiscard]] bool keeps_rooms() const override { return true; }
   void release_rooms() override {}
 
   static constexpr std::size_t kKeptBytes = std::size_t{4} << 20;

@@ -4,24 +4,13 @@
 #include <functional>
 #include <utility>
 
+#include "transport/dropped_message.hpp"
+
 namespace tapa {
 
 namespace {
 
 constexpr std::size_t kMostPieces = 64;  // in flight for one message, so that polling stays cheap
-
-// What is dropped is cut short to an element with a gap: of a message for dense memory Open MPI would let the
-// kernel write all of it.
-struct {
-  short first;
-  int second;
-} sink;
-
-bool is_cut_short(int code) {
-  int error_class = MPI_SUCCESS;
-  PMPI_Error_class(code, &error_class);
-  return error_class == MPI_ERR_TRUNCATE;
-}
 
 void check(int code, const char* call, int peer) {
   if (code == MPI_SUCCESS) return;
@@ -79,7 +68,7 @@ void MpiTransport::post_recv(int slot, int peer, int tag, Pieces pieces) {
   const bool drops = data.data() == nullptr;
   cut(slot, data.size(), drops ? Expected::too_much : Expected::bytes,
       [&](std::size_t at, int n, MPI_Request* request) {
-        const int code = drops ? PMPI_Irecv(&sink, 1, MPI_SHORT_INT, peer, tag, comm_, request)
+        const int code = drops ? start_dropping(peer, tag, comm_, request)
                                : PMPI_Irecv(data.data() + at, n, MPI_BYTE, peer, tag, comm_, request);
         check(code, "MPI_Irecv", peer);
       });

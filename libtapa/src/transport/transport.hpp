@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -17,18 +18,20 @@ class TransportError : public std::runtime_error {
   explicit TransportError(const std::string& what, int mpi_code = 0)
       : std::runtime_error(what), mpi_code_(mpi_code) {}
   /// A message that is longer than what was expected.
-  [[nodiscard]] static TransportError truncation(const std::string& what) {
-    TransportError error(what);
-    error.truncated_ = true;
-    return error;
-  }
+  [[nodiscard]] static TransportError truncation(const std::string& what) { return {what, Kind::truncation}; }
+  /// This rank has none.
+  [[nodiscard]] static TransportError no_memory(const std::string& what) { return {what, Kind::no_memory}; }
   /// The MPI error code when MPI reported it, else 0.
   [[nodiscard]] int mpi_code() const { return mpi_code_; }
-  [[nodiscard]] bool truncated() const { return truncated_; }
+  [[nodiscard]] bool truncated() const { return kind_ == Kind::truncation; }
+  [[nodiscard]] bool out_of_memory() const { return kind_ == Kind::no_memory; }
 
  private:
-  int mpi_code_;
-  bool truncated_ = false;
+  enum class Kind : std::uint8_t { other, truncation, no_memory };
+  TransportError(const std::string& what, Kind kind) : std::runtime_error(what), kind_(kind) {}
+
+  int mpi_code_ = 0;
+  Kind kind_ = Kind::other;
 };
 
 /// One way to move bytes. Not thread-safe; each execution has one of its own.
