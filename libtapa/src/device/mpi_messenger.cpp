@@ -5,6 +5,7 @@
 
 #include "device/device_error.hpp"
 #include "run/error.hpp"
+#include "run/errors_return.hpp"
 #include "run/own_mpi.hpp"
 
 namespace tapa::device {
@@ -36,7 +37,7 @@ std::string why_no_messages() {
 MpiMessenger::MpiMessenger(MPI_Comm comm) {
   const QuietErrors quiet(comm);
   check(PMPI_Comm_dup(comm, &comm_), "MPI_Comm_dup", -1);
-  PMPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  PMPI_Comm_set_errhandler(comm_, errors_return());
 }
 
 MpiMessenger::~MpiMessenger() {

@@ -1,7 +1,7 @@
 // A device communicator of the ranks of an MPI communicator.
 #include <mpi.h>
 
-#include <cstdint>
+#include <cstring>
 #include <memory>
 
 #include "device/create.hpp"
@@ -14,9 +14,17 @@ using namespace tapa::device;
 
 namespace {
 
-/// `context`: the communicator's Fortran handle, so that nothing has to be kept for it.
+/// The handle itself, a pointer or an integer, so that nothing has to be kept for it.
+void* to_context(MPI_Comm comm) {
+  void* context = nullptr;
+  static_assert(sizeof comm <= sizeof context);
+  std::memcpy(&context, &comm, sizeof comm);
+  return context;
+}
+
 int allgather_over_mpi(void* context, const void* mine, void* all, std::size_t bytes) {
-  const MPI_Comm comm = PMPI_Comm_f2c(static_cast<MPI_Fint>(reinterpret_cast<std::intptr_t>(context)));
+  MPI_Comm comm = MPI_COMM_NULL;
+  std::memcpy(&comm, &context, sizeof comm);
   const int count = static_cast<int>(bytes);
   const tapa::QuietErrors quiet(comm);
   return PMPI_Allgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, comm);
@@ -47,10 +55,9 @@ extern "C" int TAPA_Device_comm_create_mpi(MPI_Comm mpi_comm, const TAPA_Device_
   int size = 0;
   PMPI_Comm_rank(mpi_comm, &rank);
   PMPI_Comm_size(mpi_comm, &size);
-  void* const context = reinterpret_cast<void*>(static_cast<std::intptr_t>(PMPI_Comm_c2f(mpi_comm)));
   MessageOffer offer;
   offer.why_not = why_no_messages();
   if (offer.why_not.empty()) offer.make = [mpi_comm] { return std::make_unique<MpiMessenger>(mpi_comm); };
-  return create_communicator("TAPA_Device_comm_create_mpi", rank, size, allgather_over_mpi, context, offer,
-                             options, comm);
+  return create_communicator("TAPA_Device_comm_create_mpi", rank, size, allgather_over_mpi,
+                             to_context(mpi_comm), offer, options, comm);
 }

@@ -8,6 +8,7 @@
 #include <new>
 #include <thread>
 
+#include "run/errors_return.hpp"
 #include "run/log.hpp"
 #include "run/per_thread.hpp"
 #include "run/world.hpp"
@@ -130,7 +131,7 @@ int note_current_exception(const char* function) noexcept {
 
 QuietErrors::QuietErrors(MPI_Comm comm) : comm_(comm) {
   PMPI_Comm_get_errhandler(comm, &before_);
-  PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  PMPI_Comm_set_errhandler(comm, errors_return());
 }
 
 QuietErrors::~QuietErrors() {

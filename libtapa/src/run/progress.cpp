@@ -369,7 +369,7 @@ void Progress::rouse() {
     PMPI_Status_set_elements(status, MPI_BYTE, 0);
     return PMPI_Status_set_cancelled(status, 0);
   };
-  const auto release = [](void*) { return MPI_SUCCESS; };
+  const auto release = [](void*) -> int { return MPI_SUCCESS; };
   MPI_Request request = MPI_REQUEST_NULL;
   if (PMPI_Grequest_start(query, release, Completion::cancel, nullptr, &request) != MPI_SUCCESS) return;
   PMPI_Grequest_complete(request);
