@@ -40,7 +40,7 @@ void told_to_handler(MPI_Comm inter) {
   MPI_Errhandler_free(&handler);
   int data = 0;
   const int code = TAPA_Alltoall(&data, -1, MPI_INT, &data, 1, MPI_INT, inter);
-#ifdef MPICH
+#ifndef OPEN_MPI
   expect_done(code, "MPICH's calls succeed when a handler returns");
 #else
   expect_words(code, "TAPA_Alltoall");
