@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "run/errors_return.hpp"
 #include "tapa/tapa.h"
 
 namespace {
@@ -102,7 +103,7 @@ class RequestsTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
-    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(comm_, tapa::errors_return());
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
     ASSERT_EQ(TAPA_Comm_set(comm_, "plan", GetParam().c_str()), MPI_SUCCESS) << TAPA_Last_error();
@@ -314,7 +315,7 @@ TEST(RequestsHanded, LargeCountsOnACommunicatorFreedEarly) {
   if (!has_large_arrays()) GTEST_SKIP() << "this MPI has no large counts";
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(comm, tapa::errors_return());
   int rank = 0;
   MPI_Comm_rank(comm, &rank);
   Buffers b(comm, true, 5);
@@ -425,7 +426,7 @@ void expect_error(int code, int error_class, const std::string& message) {
 }
 
 TEST(RequestsMisuse, ExactErrors) {
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, tapa::errors_return());
   Buffers b(MPI_COMM_WORLD, false);
   b.fill(0);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -470,7 +471,7 @@ TEST(RequestsMisuse, ExactErrors) {
 
 TEST(RequestsMisuse, ForeignAndActive) {
   if (are_mpis()) GTEST_SKIP() << "MPI tells these errors";
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, tapa::errors_return());
   int rank = 0;
   int size = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

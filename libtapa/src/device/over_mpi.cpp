@@ -17,14 +17,14 @@ namespace {
 /// The handle itself, a pointer or an integer, so that nothing has to be kept for it.
 void* to_context(MPI_Comm comm) {
   void* context = nullptr;
-  static_assert(sizeof comm <= sizeof context);
-  std::memcpy(&context, &comm, sizeof comm);
+  static_assert(sizeof(MPI_Comm) <= sizeof(void*));
+  std::memcpy(&context, &comm, sizeof(MPI_Comm));
   return context;
 }
 
 int allgather_over_mpi(void* context, const void* mine, void* all, std::size_t bytes) {
   MPI_Comm comm = MPI_COMM_NULL;
-  std::memcpy(&comm, &context, sizeof comm);
+  std::memcpy(&comm, &context, sizeof(MPI_Comm));
   const int count = static_cast<int>(bytes);
   const tapa::QuietErrors quiet(comm);
   return PMPI_Allgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, comm);
