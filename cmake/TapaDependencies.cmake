@@ -13,10 +13,18 @@ endfunction()
 
 # Without MPI only libdit is built, with its local exchange: ranks are threads of one process.
 option(TAPA_MPI "build libtapa, the drop-in and the exchanges over MPI" ON)
+option(TAPA_MPI_ABI "build for the MPI 5 standard's binary interface: libtapa_abi, libtapa_preload_abi" OFF)
 set(TAPA_HAVE_MPI FALSE)
+set(TAPA_MPI_SUFFIX "")  # of libraries: builds for an MPI's own interface and for the standard's lie in one folder
 if(NOT TAPA_MPI)
   tapa_note("MPI" "off  (TAPA_MPI=OFF: no libtapa)")
 else()
+  if(TAPA_MPI_ABI)
+    set(TAPA_MPI_SUFFIX _abi)
+    find_program(MPI_C_COMPILER mpicc_abi)  # MPICH 5's
+    cmake_path(GET MPI_C_COMPILER PARENT_PATH wrappers)
+    set(MPIEXEC_EXECUTABLE ${wrappers}/mpiexec CACHE FILEPATH "starts MPI programs")
+  endif()
   find_package(MPI COMPONENTS C)
   if(NOT MPI_C_FOUND)
     message(FATAL_ERROR "MPI not found: install libopenmpi-dev and openmpi-bin (or another MPI-3.1 with its compiler wrappers), "
@@ -32,7 +40,13 @@ else()
   set(CMAKE_REQUIRED_LIBRARIES MPI::MPI_C)
   check_symbol_exists(OMPI_MAJOR_VERSION mpi.h TAPA_OPEN_MPI)
   check_symbol_exists(I_MPI_VERSION mpi.h TAPA_INTEL_MPI)
+  include(CheckCSourceCompiles)
+  check_c_source_compiles("#include <mpi.h>\n#if MPI_ABI_VERSION > 0\nint main(void) { return 0; }\n#endif" TAPA_STANDARD_MPI)
   unset(CMAKE_REQUIRED_LIBRARIES)
+  if(TAPA_MPI_ABI AND NOT TAPA_STANDARD_MPI)
+    message(FATAL_ERROR "TAPA_MPI_ABI=ON: mpi.h in \"${MPI_C_INCLUDE_DIRS}\" is not the standard's, expected that of a wrapper such as "
+                        "MPICH 5's (-DMPI_C_COMPILER=mpicc_abi)")
+  endif()
   set(TAPA_SYSTEM_MPI FALSE)
   if(TAPA_OPEN_MPI AND MPI_C_INCLUDE_DIRS MATCHES "^/usr/")
     set(TAPA_SYSTEM_MPI TRUE)

@@ -31,6 +31,9 @@ install(FILES ${CMAKE_BINARY_DIR}/package/tapa-config.cmake ${CMAKE_BINARY_DIR}/
 # pkg-config: the prefix is where the file itself lies, as many folders up as the library folder is deep.
 file(RELATIVE_PATH TAPA_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 set(TAPA_PC_MPI_CFLAGS "")
+foreach(definition ${MPI_C_COMPILE_DEFINITIONS})
+  string(APPEND TAPA_PC_MPI_CFLAGS " -D${definition}")
+endforeach()
 foreach(dir ${MPI_C_INCLUDE_DIRS})
   string(APPEND TAPA_PC_MPI_CFLAGS " -I${dir}")
 endforeach()

@@ -107,7 +107,7 @@ class Latency {
   }
 
   void add_mpi(std::vector<Contender>& all) {
-    mpi_->keep_working([this](const MpiAlgorithm& algorithm) {
+    mpi_->keep_working([this](const MpiAlgorithm& algorithm) -> int {
       // Open MPI's Bruck, which its default may be, takes sizes for extents and writes behind buffers.
       const bool may_be_bruck =
           algorithm.name == "modified_bruck" || (algorithm.name == "default" && mpi_->all().size() > 1);

@@ -13,7 +13,9 @@
 namespace dit {
 namespace {
 
-#ifdef OPEN_MPI
+#if MPI_ABI_VERSION > 0
+constexpr std::string_view kBuiltFor = "";  // the standard's interface, which any MPI may have
+#elif defined(OPEN_MPI)
 constexpr std::string_view kBuiltFor = "Open MPI";
 #else
 constexpr std::string_view kBuiltFor = "MPICH";
@@ -63,7 +65,7 @@ void require_same_mpi() {
   const std::string used = used_library();
   const std::string version = library_version();
   const bool open_mpi = version.starts_with("Open MPI");
-  if (open_mpi != (kBuiltFor == "Open MPI"))
+  if (!kBuiltFor.empty() && open_mpi != (kBuiltFor == "Open MPI"))
     throw PluginFailure(DIT_ERROR_UNSUPPORTED,
                         "the plugin was built for " + std::string(kBuiltFor) + ", but this program runs " +
                             version + " (" + used +

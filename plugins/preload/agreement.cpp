@@ -1,6 +1,5 @@
 #include "agreement.hpp"
 
-#include <mpi.h>
 #include <sched.h>
 #include <time.h>
 
@@ -15,7 +14,9 @@
 #include <memory>
 #include <span>
 
+#include "handles.hpp"
 #include "library.hpp"
+#include "mpi_as_passed.hpp"
 #include "next.hpp"
 #include "options.hpp"
 #include "series.hpp"
@@ -25,14 +26,6 @@ namespace tapa::preload {
 
 namespace {
 
-#if defined(MPI_ABI_VERSION) && MPI_ABI_VERSION > 0
-constexpr MpiSeries kBuilt{Family::standard, MPI_ABI_VERSION, MPI_ABI_SUBVERSION};
-#elif defined(OPEN_MPI)
-constexpr MpiSeries kBuilt{Family::open_mpi, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION};
-#else
-constexpr MpiSeries kBuilt{Family::mpich, MPICH_NUMVERSION / 10000000, MPICH_NUMVERSION / 100000 % 100};
-#endif
-
 constexpr long long kMagic = 0x7461706144726f70;  // "tapaDrop"
 constexpr long long kVersion = TAPA_VERSION_NUMBER;
 constexpr int kTag = 32761;    // below the least MPI_TAG_UB
@@ -41,42 +34,10 @@ constexpr int kMostNamed = 8;  // ranks in a message
 
 std::atomic<Verdict> agreed{Verdict::open};
 std::array<bool, kFunctions> split{};  ///< functions that pass on some ranks only; written before the verdict
+Handles mpi;                           ///< of the program's MPI; written before them
 
 /// Why a rank cannot use libtapa.
 enum Obstacle : int { no_libtapa, refused_mpi, lacking_mpi, kObstacles };
-
-// MPI's constants: Open MPI's are addresses of objects in a library that this one is not linked with.
-#ifdef OPEN_MPI
-template <class Handle>
-Handle constant(const char* name) {
-  return static_cast<Handle>(object_of_mpi(name));
-}
-MPI_Comm world() {
-  return constant<MPI_Comm>("ompi_mpi_comm_world");
-}
-MPI_Comm self() {
-  return constant<MPI_Comm>("ompi_mpi_comm_self");
-}
-MPI_Datatype long_long() {
-  return constant<MPI_Datatype>("ompi_mpi_long_long_int");
-}
-MPI_Op minimum() {
-  return constant<MPI_Op>("ompi_mpi_op_min");
-}
-#else
-MPI_Comm world() {
-  return MPI_COMM_WORLD;
-}
-MPI_Comm self() {
-  return MPI_COMM_SELF;
-}
-MPI_Datatype long_long() {
-  return MPI_LONG_LONG_INT;
-}
-MPI_Op minimum() {
-  return MPI_MIN;
-}
-#endif
 
 #define TAPA_PMPI(NAME) (reinterpret_cast<decltype(&P##NAME)>(next("P" #NAME)))
 
@@ -88,12 +49,15 @@ bool has_standard_handles() {
   return ask != nullptr && ask(&major, &minor) == MPI_SUCCESS && major > 0;
 }
 
+/// Also finds the MPI's handles, and which libtapa serves it.
 Judgement judge() {
-  static_assert(MPI_MAX_LIBRARY_VERSION_STRING <= 8192);
-  std::array<char, 8192> version{};  // MPICH's limit, also where this was built for Open MPI, whose is 256
+  std::array<char, 8192> version{};  // MPICH's limit; Open MPI's is 256
   int length = 0;
   TAPA_PMPI(MPI_Get_library_version)(version.data(), &length);
-  return judge_mpi(kBuilt, version.data(), has_standard_handles());
+  const bool standard = has_standard_handles();
+  mpi = handles_of(standard ? Family::standard : parse_library_version(version.data()).family);
+  if (standard) serve_standard();
+  return judge_mpi(built_for, version.data(), standard);
 }
 
 /// Functions that libtapa needs, and that not every MPI of a compatible series has.
@@ -175,7 +139,7 @@ bool wait(Done done, double limit) {
 
 bool completed(MPI_Request& request) {
   int flag = 0;
-  TAPA_PMPI(MPI_Test)(&request, &flag, MPI_STATUS_IGNORE);
+  TAPA_PMPI(MPI_Test)(&request, &flag, mpi.status_ignore);
   return flag != 0;
 }
 
@@ -221,7 +185,7 @@ struct Free {
 [[noreturn]] void tell_rank_0(int rank) {
   std::array<long long, 2> mine{kMagic, kVersion};
   MPI_Request request{};
-  TAPA_PMPI(MPI_Isend)(mine.data(), 2, long_long(), 0, kTag, world(), &request);
+  TAPA_PMPI(MPI_Isend)(mine.data(), 2, mpi.long_long, 0, kTag, mpi.world, &request);
   wait([&] { return completed(request); }, kGrace);
   // Or rank 0 is itself without the drop-in; then the others speak up one after the other.
   sleep(2 * kGrace + 0.5 * std::min(rank, 60));
@@ -234,7 +198,7 @@ struct Free {
 void listen(std::span<Answer> answers) {
   for (std::size_t r = 1; r < answers.size(); ++r) {
     TAPA_PMPI(MPI_Irecv)
-    (answers[r].words.data(), 2, long_long(), static_cast<int>(r), kTag, world(), &answers[r].request);
+    (answers[r].words.data(), 2, mpi.long_long, static_cast<int>(r), kTag, mpi.world, &answers[r].request);
   }
   const auto others_came = [&] {
     bool all = true;
@@ -275,8 +239,8 @@ Ballot reduce(const Ballot& mine, int rank, int size) {
   Ballot all;
   MPI_Request request{};
   TAPA_PMPI(MPI_Iallreduce)
-  (mine.words.data(), all.words.data(), static_cast<int>(mine.words.size()), long_long(), minimum(), world(),
-   &request);
+  (mine.words.data(), all.words.data(), static_cast<int>(mine.words.size()), mpi.long_long, mpi.minimum,
+   mpi.world, &request);
   const double limit = agree_timeout();
   const bool ended =
       wait([&] { return completed(request); }, limit > 0 ? limit : std::numeric_limits<double>::infinity());
@@ -291,7 +255,8 @@ void tell(const Ballot& all, const Judgement& judgement) {
   Line why;
   switch (all.obstacle()) {
     case no_libtapa:
-      why.add("cannot read the " TAPA_LIBRARY_NAME " beside its drop-in (on rank 0 ", libtapa_file(), ")");
+      why.add("cannot read the ", libtapa_name(), " beside its drop-in (on rank 0 ", libtapa_file(), ")");
+      if (judgement.fit == Fit::compatible) why.add("; ", judgement.why);
       break;
     case refused_mpi:
       why = judgement.fit == Fit::refused ? judgement.why
@@ -334,9 +299,9 @@ int at_end(MPI_Comm, int, void*, void*) {
 /// The first thing that MPI_Finalize does is to delete what hangs on MPI_COMM_SELF, the last first: what the
 /// program hangs there comes before this, and may still use all that it has.
 void hang_end() {
-  int key = MPI_KEYVAL_INVALID;
+  int key = 0;
   if (TAPA_PMPI(MPI_Comm_create_keyval)(copy_nothing, at_end, &key, nullptr) != MPI_SUCCESS) return;
-  TAPA_PMPI(MPI_Comm_set_attr)(self(), key, nullptr);
+  TAPA_PMPI(MPI_Comm_set_attr)(mpi.self, key, nullptr);
   TAPA_PMPI(MPI_Comm_free_keyval)(&key);
 }
 
@@ -357,14 +322,15 @@ void agree() {
   static std::atomic<bool> begun{false};
   if (begun.exchange(true)) return;
   const auto judgement = judge();
-  if (judgement.fit == Fit::foreign) {
-    agreed.store(Verdict::foreign, std::memory_order_release);
-    return;
-  }
   int rank = 0;
   int size = 1;
-  TAPA_PMPI(MPI_Comm_rank)(world(), &rank);
-  TAPA_PMPI(MPI_Comm_size)(world(), &size);
+  if (mpi.world != nullptr) TAPA_PMPI(MPI_Comm_rank)(mpi.world, &rank);
+  if (judgement.fit == Fit::foreign) {
+    if (rank == 0) say("preload: %s; all-to-all stays with MPI", judgement.why.c_str());
+    agreed.store(Verdict::mpi, std::memory_order_release);
+    return;
+  }
+  TAPA_PMPI(MPI_Comm_size)(mpi.world, &size);
   const Ballot mine(rank, own_obstacle(judgement), passing_functions());
   const Ballot all = size > 1 ? reduce(mine, rank, size) : mine;
   const bool ours = all.all_can();
@@ -378,13 +344,6 @@ void agree() {
   settle_functions();
 }
 
-void end_foreign() {
-  say("preload: %s", judge().why.c_str());
-  say("preload: wrong library in LD_PRELOAD: %s; use the one that was built for the program's MPI",
-      TAPA_PRELOAD_NAME);
-  std::abort();
-}
-
 void end_job(const char* format, ...) {
   std::array<char, 1024> text{};
   va_list arguments;
@@ -392,7 +351,7 @@ void end_job(const char* format, ...) {
   std::vsnprintf(text.data(), text.size(), format, arguments);
   va_end(arguments);
   say("%s", text.data());
-  TAPA_PMPI(MPI_Abort)(world(), 1);
+  TAPA_PMPI(MPI_Abort)(mpi.world, 1);
   std::abort();
 }
 

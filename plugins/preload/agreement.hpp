@@ -8,8 +8,7 @@ namespace tapa::preload {
 enum class Verdict {
   open,     ///< MPI_Init has not been called, or MPI is used by sessions alone: calls go to MPI
   libtapa,  ///< all ranks have agreed on libtapa
-  mpi,      ///< all ranks have agreed that they go to MPI, or that there is nothing to agree on
-  foreign,  ///< the MPI is not one of those that this drop-in can pass calls on to
+  mpi,      ///< they go to MPI: all ranks have agreed on that, or the MPI is none that this drop-in serves
 };
 
 /// What was agreed.
@@ -24,11 +23,10 @@ enum class Verdict {
 /// one of another version, the job is ended with a message that names them, after the seconds of
 /// TAPA_TIMEOUT. When libtapa's file is missing somewhere, or the MPI is of a series that is refused,
 /// all-to-all stays with MPI on all ranks, and so do the functions that a tool takes over behind the drop-in
-/// on some ranks only; rank 0 says so. Further calls do nothing.
+/// on some ranks only; rank 0 says so. An MPI with other handles than the build's is left alone, with a
+/// message, but for the standard's interface where the libtapa for it lies beside the drop-in. Further calls
+/// do nothing.
 void agree();
-
-/// Ends a program whose MPI is `foreign`, with a message.
-[[noreturn]] void end_foreign();
 
 /// Ends the job with a message.
 [[noreturn]] void end_job(const char* format, ...) __attribute__((format(printf, 1, 2)));

@@ -2,19 +2,14 @@
 /// The all-to-alls that this library takes over, each under its MPI_ and its PMPI_ name: Open MPI's Fortran
 /// entry points (mpif.h, mpi, mpi_f08) call the PMPI_ ones, MPICH's the MPI_ ones, after they have turned
 /// Fortran's handles and constants into C's; tools call the PMPI_ ones.
-#include <mpi.h>
-#ifdef TAPA_HAVE_MPI_EXT
-#include <mpi-ext.h>
-#endif
-
 #include <atomic>
 
 #include "agreement.hpp"
 #include "api/forms.hpp"
 #include "library.hpp"
+#include "mpi_as_passed.hpp"
 #include "next.hpp"
 #include "options.hpp"
-#include "tapa/tapa.h"
 
 namespace tapa::preload {
 
@@ -60,8 +55,6 @@ class Function<int(Parameters...)> {
         const auto ours = reinterpret_cast<Address>(tapa_function(tapa_name_));
         return keep(ours != nullptr ? ours : behind);
       }
-      case Verdict::foreign:
-        end_foreign();
       default:
         return keep(behind);
     }
@@ -90,10 +83,10 @@ class Function<int(Parameters...)> {
 
 #define TAPA_EXPORT __attribute__((visibility("default")))
 
-#define TAPA_TAKE_OVER_NAME(NAME, TAPA_NAME, PARAMETERS, ARGUMENTS)                                 \
-  static constinit tapa::preload::Function<decltype(TAPA_NAME)> function_##NAME{#NAME, #TAPA_NAME}; \
-  TAPA_EXPORT int NAME PARAMETERS {                                                                 \
-    return function_##NAME ARGUMENTS;                                                               \
+#define TAPA_TAKE_OVER_NAME(NAME, TAPA_NAME, PARAMETERS, ARGUMENTS)                            \
+  static constinit tapa::preload::Function<int PARAMETERS> function_##NAME{#NAME, #TAPA_NAME}; \
+  TAPA_EXPORT int NAME PARAMETERS {                                                            \
+    return function_##NAME ARGUMENTS;                                                          \
   }
 // PREFIX is MPI or MPIX.
 #define TAPA_TAKE_OVER(PREFIX, NAME, PARAMETERS, ARGUMENTS)                \

@@ -1,13 +1,13 @@
 #include "library.hpp"
 
 #include <dlfcn.h>
-#include <mpi.h>
 #include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
 
 #include "agreement.hpp"
+#include "mpi_as_passed.hpp"
 #include "options.hpp"
 
 namespace tapa::preload {
@@ -15,9 +15,10 @@ namespace tapa::preload {
 namespace {
 
 std::atomic<int (*)()> end_drop_in{nullptr};
+const char* file_name = TAPA_LIBRARY_NAME;
 
 void* loaded_libtapa() {
-  return dlopen(TAPA_LIBRARY_NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  return dlopen(file_name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 }
 
 const char* name_of_the_drop_in() {
@@ -40,7 +41,7 @@ void introduce(void* libtapa) {
   const auto begin = reinterpret_cast<int (*)(const char*)>(dlsym(libtapa, "TAPA_Guest"));
   if (begin == nullptr) return;  // an older libtapa, which the program has loaded itself
   if (begin(TAPA_VERSION) != MPI_SUCCESS) {
-    end_job("%s refuses the drop-in of version %s", TAPA_LIBRARY_NAME, TAPA_VERSION);
+    end_job("%s refuses the drop-in of version %s", file_name, TAPA_VERSION);
   }
   end_drop_in = reinterpret_cast<int (*)()>(dlsym(libtapa, "TAPA_Guest_end"));
 }
@@ -67,11 +68,19 @@ void* libtapa() {
 
 }  // namespace
 
+void serve_standard() {
+  file_name = TAPA_STANDARD_LIBRARY_NAME;
+}
+
+const char* libtapa_name() {
+  return file_name;
+}
+
 Path libtapa_file() {
   const std::string_view drop_in = name_of_the_drop_in();
   Path file;
   if (loaded_in != nullptr) file.add(loaded_in, "/");
-  return file.add(drop_in.substr(0, drop_in.rfind('/') + 1), TAPA_LIBRARY_NAME);
+  return file.add(drop_in.substr(0, drop_in.rfind('/') + 1), file_name);
 }
 
 bool libtapa_is_there() {
@@ -89,7 +98,7 @@ void load_libtapa() {
 void* tapa_function(const char* name) {
   void* const found = dlsym(libtapa(), name);
   if (found == nullptr) {
-    say("preload: %s has no %s (another version?); this call stays with MPI", TAPA_LIBRARY_NAME, name);
+    say("preload: %s has no %s (another version?); this call stays with MPI", file_name, name);
   }
   return found;
 }

@@ -6,6 +6,11 @@
 
 namespace tapa::preload {
 
+/// The program's MPI has the handles of the MPI 5 standard: the libtapa for them is meant from here on.
+void serve_standard();
+
+[[nodiscard]] const char* libtapa_name();
+
 /// The libtapa that would be loaded: beside the drop-in, wherever the program goes before.
 [[nodiscard]] Path libtapa_file();
 

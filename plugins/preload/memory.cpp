@@ -2,7 +2,6 @@
 /// MPI_Alloc_mem: with TAPA_ENABLE=alloc-mem a program that asks MPI for memory gets memory that the other
 /// ranks of its node can map. Off by default: a forked child would share it with its parent, and peers keep
 /// its pages for some time after it is freed.
-#include <mpi.h>
 #include <pthread.h>
 
 #include <atomic>
@@ -10,9 +9,9 @@
 
 #include "agreement.hpp"
 #include "library.hpp"
+#include "mpi_as_passed.hpp"
 #include "next.hpp"
 #include "options.hpp"
-#include "tapa/tapa.h"
 
 namespace tapa::preload {
 
@@ -45,8 +44,8 @@ Address kept_function(std::atomic<Address>& kept, const char* name) {
   }
   return kept.load(std::memory_order_acquire);
 }
-constinit std::atomic<decltype(&TAPA_Alloc)> tapa_alloc{nullptr};
-constinit std::atomic<decltype(&TAPA_Free)> tapa_free{nullptr};
+constinit std::atomic<int (*)(MPI_Aint, void**)> tapa_alloc{nullptr};  // TAPA_Alloc
+constinit std::atomic<int (*)(void*)> tapa_free{nullptr};              // TAPA_Free
 
 /// Null when the memory is to come from MPI.
 void* allocate(MPI_Aint size) {
@@ -96,7 +95,6 @@ class Behind {
 };
 
 int allocate_or_pass(Behind<decltype(&MPI_Alloc_mem)>& behind, MPI_Aint size, MPI_Info info, void* baseptr) {
-  if (verdict() == Verdict::foreign) end_foreign();
   void* const memory = behind.only() || baseptr == nullptr ? nullptr : allocate(size);
   if (memory == nullptr) return behind.call()(size, info, baseptr);
   *static_cast<void**>(baseptr) = memory;

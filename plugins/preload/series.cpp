@@ -16,7 +16,7 @@ const char* name_of(Family family) {
     case Family::standard:
       return "the standard's interface (libmpi_abi)";
     default:
-      return "another MPI";
+      return "it";
   }
 }
 
@@ -66,17 +66,22 @@ Judgement judge_mpi(const MpiSeries& built, std::string_view running, bool stand
   const auto found = parse_library_version(running);
   const auto runs = running.substr(0, running.find_first_of("\n,"));
   const bool open_mpi = found.family == Family::open_mpi;
-  const bool same_handles =
-      standard || built.family == Family::standard
-          ? standard && built.family == Family::standard
-          : found.family != Family::unknown && open_mpi == (built.family == Family::open_mpi);
+  const bool served = standard || (built.family != Family::standard && found.family != Family::unknown &&
+                                   open_mpi == (built.family == Family::open_mpi));
   Line why = "built for ";
   why += name_of(built.family);
-  if (!same_handles) {
-    why.add(", but this program runs ", runs, standard ? " by the standard's interface (libmpi_abi)" : "");
+  if (!served) {
+    why.add(", but this program runs ", runs, "; it needs the drop-in that was built for ",
+            name_of(found.family == Family::relative ? Family::mpich : found.family));
     return {Fit::foreign, why};
   }
-  if (standard || found == built) return {Fit::same, {}};
+  if (standard) {
+    if (built.family == Family::standard) return {Fit::same, {}};
+    why.add(", this program runs ", runs, " by ", name_of(Family::standard),
+            ", for which TAPA_MPI_ABI=ON builds");
+    return {Fit::compatible, why};
+  }
+  if (found == built) return {Fit::same, {}};
   why.add(" ", built.major, ".", built.minor, ", this program runs ", runs, ", whose binary interface ");
   const bool same = shares_interface(built, found);
   return {same ? Fit::compatible : Fit::refused, why += same ? "is the same" : "may differ"};

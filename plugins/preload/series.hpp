@@ -24,7 +24,7 @@ enum class Fit {
   same,        ///< the series of the build
   compatible,  ///< another one, with the same binary interface
   refused,     ///< another one, whose interface may differ: its all-to-alls stay its own
-  foreign,     ///< other handles altogether: no call can even be passed on
+  foreign,     ///< other handles altogether
 };
 
 struct Judgement {

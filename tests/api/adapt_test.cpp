@@ -5,6 +5,7 @@
 #include <array>
 
 #include "checks.hpp"
+#include "run/errors_return.hpp"
 #include "tapa/tapa.h"
 
 using namespace checks;
@@ -178,7 +179,7 @@ TAPA_Selection select_all(MPI_Comm comm, int rows) {
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, tapa::errors_return());
   constexpr int rows = 20;
   TAPA_Selection selection = select_all(MPI_COMM_WORLD, rows);
   // Sizes and forms in turn, as programs mix them; one rank is now and then late.

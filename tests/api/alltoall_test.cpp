@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "checks.hpp"
+#include "run/errors_return.hpp"
 #include "tapa/tapa.h"
 
 using namespace checks;
@@ -229,7 +230,7 @@ class Suite {
 // Arguments: --large, then plans to force, "auto" for the library's own choice.
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, tapa::errors_return());
   {
     const bool large = argc > 1 && std::string(argv[1]) == "--large";
     Suite suite(MPI_COMM_WORLD, large);

@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "checks.hpp"
+#include "run/errors_return.hpp"
 #include "tapa/tapa.h"
 
 using namespace checks;
@@ -193,7 +194,7 @@ extern "C" int PMPI_Isend(const void* data, int count, MPI_Datatype type, int pe
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, tapa::errors_return());
   expect(size_of(MPI_COMM_WORLD) == 4, "this test is for four ranks");
   mismatched_counts(MPI_COMM_WORLD);
   damaged_data(MPI_COMM_WORLD);

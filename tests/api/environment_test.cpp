@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include "checks.hpp"
+#include "run/errors_return.hpp"
 #include "tapa/tapa.h"
 
 using namespace checks;
@@ -10,7 +11,7 @@ using namespace checks;
 // Arguments: the pieces of text that the message must hold.
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, tapa::errors_return());
   int a[4] = {1, 2, 3, 4};
   int b[4] = {0, 0, 0, 0};
   for (int i = 0; i < 2; ++i) {

@@ -15,6 +15,7 @@
 
 #include "checks.hpp"
 #include "faults/refuse.hpp"
+#include "run/errors_return.hpp"
 #include "tapa/tapa.h"
 
 using namespace checks;
@@ -84,7 +85,7 @@ void require(bool prepared) {
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, tapa::errors_return());
   const std::string mode = argc > 1 ? argv[1] : "";
   const int rank = rank_of(MPI_COMM_WORLD);
   const bool odd = rank % 2 == 1;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "checks.hpp"
+#include "run/errors_return.hpp"
 #include "tapa/tapa.h"
 
 using namespace checks;
@@ -89,7 +90,7 @@ void wrong_arguments() {
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, tapa::errors_return());
   wrong_arguments();
   for (int repeat = 0; repeat < 20; ++repeat) {
     for (const int n : {1, 255, 256, 5000, 100'000}) exchange(n, repeat);

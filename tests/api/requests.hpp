@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "run/errors_return.hpp"
 #include "tapa/tapa.h"
 
 inline constexpr int kGuard = -7;
@@ -91,7 +92,7 @@ class RequestsTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
-    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(comm_, tapa::errors_return());
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
     ASSERT_EQ(TAPA_Comm_set(comm_, "plan", GetParam().c_str()), MPI_SUCCESS) << TAPA_Last_error();

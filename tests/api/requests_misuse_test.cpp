@@ -5,6 +5,7 @@
 #include <string>
 
 #include "requests.hpp"
+#include "run/errors_return.hpp"
 #include "tapa/tapa.h"
 
 namespace {
@@ -18,7 +19,7 @@ void expect_error(int code, int error_class, const std::string& message) {
 }
 
 TEST(RequestsMisuse, ExactErrors) {
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, tapa::errors_return());
   Buffers b(MPI_COMM_WORLD, false);
   b.fill(0);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -63,7 +64,7 @@ TEST(RequestsMisuse, ExactErrors) {
 
 TEST(RequestsMisuse, ForeignAndActive) {
   if (are_mpis()) GTEST_SKIP() << "MPI tells these errors";
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, tapa::errors_return());
   int rank = 0;
   int size = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "run/errors_return.hpp"
 #include "tapa/tapa.h"
 
 namespace {
@@ -211,7 +212,7 @@ TEST(RequestsHanded, LargeCountsOnACommunicatorFreedEarly) {
   if (!has_large_arrays()) GTEST_SKIP() << "this MPI has no large counts";
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(comm, tapa::errors_return());
   int rank = 0;
   MPI_Comm_rank(comm, &rank);
   Buffers b(comm, true, 5);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "run/errors_return.hpp"
 #include "tapa/tapa.h"
 
 namespace {
@@ -56,7 +57,7 @@ class SelectTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
-    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(comm_, tapa::errors_return());
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
     ASSERT_EQ(TAPA_Comm_set(comm_, "plan", GetParam().c_str()), MPI_SUCCESS) << TAPA_Last_error();
@@ -242,8 +243,8 @@ class SelectMisuse : public testing::Test {
  protected:
   void SetUp() override {
     MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
-    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(comm_, tapa::errors_return());
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, tapa::errors_return());
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
     rows_.assign(static_cast<std::size_t>(size_), 5);

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "checks.hpp"
+#include "run/errors_return.hpp"
 #include "tapa/tapa.h"
 
 using namespace checks;
@@ -309,7 +310,7 @@ void intercommunicator(MPI_Comm comm) {
 // Arguments: plans to force.
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, tapa::errors_return());
   const MPI_Comm world = MPI_COMM_WORLD;
   for (int i = 1; i < argc; ++i) {
     check_call(TAPA_Comm_set(world, "plan", argv[i]), std::string("plan ") + argv[i]);

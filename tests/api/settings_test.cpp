@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "checks.hpp"
+#include "run/errors_return.hpp"
 #include "tapa/tapa.h"
 
 using namespace checks;
@@ -80,7 +81,7 @@ void way_of_messages_of_a_started_request(MPI_Comm comm) {
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, tapa::errors_return());
   plan_while_counts_are_checked(MPI_COMM_WORLD, "linear", "bruck");
   plan_while_counts_are_checked(MPI_COMM_WORLD, "bruck", "linear");
   way_of_messages_of_a_started_request(MPI_COMM_WORLD);

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "run/errors_return.hpp"
 #include "tapa/tapa.h"
 
 namespace {
@@ -36,9 +37,9 @@ int element(int src, int dst, int call, MPI_Count i) {
 class SparseTest : public testing::Test {
  protected:
   void SetUp() override {
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // of calls without a communicator
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, tapa::errors_return());  // of calls without a communicator
     MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
-    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(comm_, tapa::errors_return());
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
   }
@@ -190,7 +191,7 @@ TEST_F(SparseTest, OtherCommunicators) {
   const MPI_Comm whole = comm_;
   MPI_Comm half = MPI_COMM_NULL;
   MPI_Comm_split(whole, rank_ % 2, -rank_, &half);
-  MPI_Comm_set_errhandler(half, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(half, tapa::errors_return());
   const int rank = rank_;
   const int size = size_;
   for (int number = 0; number < 10; ++number) {
@@ -309,7 +310,12 @@ TEST_F(SparseTest, RefusesWrongArguments) {
   expect_refused([&] { return send_to({0}, {1}, MPI_DATATYPE_NULL); }, MPI_ERR_TYPE, "MPI_DATATYPE_NULL");
   MPI_Datatype gaps = MPI_DATATYPE_NULL;
   MPI_Type_vector(2, 1, 2, MPI_INT, &gaps);
-  expect_refused([&] { return send_to({0}, {1}, gaps); }, MPI_ERR_TYPE, "not committed");
+#ifdef OPEN_MPI
+  const std::string why = "not committed";
+#else
+  const std::string why = "datatype";  // MPICH 5 packs what is not committed, and then the gaps are named
+#endif
+  expect_refused([&] { return send_to({0}, {1}, gaps); }, MPI_ERR_TYPE, why);
   MPI_Type_commit(&gaps);
   expect_refused([&] { return send_to({0}, {1}, gaps); }, MPI_ERR_TYPE, "without gaps");
   MPI_Type_free(&gaps);

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "checks.hpp"
+#include "run/errors_return.hpp"
 #include "tapa/tapa.h"
 
 using namespace checks;
@@ -45,7 +46,7 @@ void own_errors(int thread) {
 int main(int argc, char** argv) {
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, tapa::errors_return());
   if (provided < MPI_THREAD_MULTIPLE) {
     std::printf("threads_test: this MPI has no MPI_THREAD_MULTIPLE\n");
     MPI_Finalize();

@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+
 namespace tapa::preload {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 constexpr const char* kDebian12 =
@@ -72,18 +76,33 @@ TEST(JudgeMpi, LaterMpichsRunWhatWasBuiltForEarlierOnes) {
   }
 }
 
-TEST(JudgeMpi, TheInterfaceOfTheStandardHasHandlesOfItsOwn) {
-  for (const auto* runs :
-       {"MPICH Version:      5.0.2\nMPICH ABI", "Intel(R) MPI Library 2021.18.1 for Linux* OS"}) {
-    EXPECT_EQ(judge_mpi({Family::mpich, 5, 0}, runs, false).fit == Fit::foreign, false);
-    const auto judgement = judge_mpi({Family::mpich, 5, 0}, runs, true);
-    EXPECT_EQ(judgement.fit, Fit::foreign);
-    EXPECT_THAT(judgement.why.c_str(), HasSubstr("built for MPICH, but this program runs "));
-    EXPECT_THAT(judgement.why.c_str(), HasSubstr(" by the standard's interface (libmpi_abi)"));
-    EXPECT_EQ(judge_mpi({Family::standard, 1, 0}, runs, true).fit, Fit::same);
-    EXPECT_EQ(judge_mpi({Family::standard, 1, 0}, runs, false).fit, Fit::foreign);
+TEST(JudgeMpi, TheInterfaceOfTheStandardIsServedByTheLibtapaForIt) {
+  for (const auto family : {Family::open_mpi, Family::mpich}) {
+    const auto judgement = judge_mpi({family, 5, 0}, "MPICH Version:      5.0.2\nMPICH ABI", true);
+    EXPECT_EQ(judgement.fit, Fit::compatible);
+    EXPECT_THAT(judgement.why.c_str(),
+                HasSubstr("this program runs MPICH Version:      5.0.2 by the standard's interface "
+                          "(libmpi_abi), for which TAPA_MPI_ABI=ON builds"));
   }
-  EXPECT_EQ(judge_mpi({Family::standard, 1, 0}, "a maker that nobody knows", true).fit, Fit::same);
+}
+
+TEST(JudgeMpi, ABuildForTheStandardServesItInAnyMpi) {
+  constexpr MpiSeries built{Family::standard, 1, 0};
+  for (const auto* runs : {"MPICH Version:      5.0.2\nMPICH ABI", "Open MPI v6.0.0", "nobody knows it"}) {
+    const auto judgement = judge_mpi(built, runs, true);
+    EXPECT_EQ(judgement.fit, Fit::same);
+    EXPECT_TRUE(judgement.why.empty());
+  }
+  for (const auto& [runs, needed] : {std::pair{"MPICH Version:      5.0.2\nMPICH ABI", "MPICH"},
+                                     std::pair{"Intel(R) MPI Library 2021.18.1 for Linux* OS", "MPICH"},
+                                     std::pair{kDebian12, "Open MPI"}, std::pair{"nobody knows it", "it"}}) {
+    const auto judgement = judge_mpi(built, runs, false);
+    EXPECT_EQ(judgement.fit, Fit::foreign);
+    EXPECT_THAT(judgement.why.c_str(),
+                HasSubstr("built for the standard's interface (libmpi_abi), but this program runs "));
+    EXPECT_THAT(judgement.why.c_str(),
+                EndsWith(std::string("; it needs the drop-in that was built for ") + needed));
+  }
 }
 
 TEST(JudgeMpi, OtherHandlesAreForeign) {

@@ -7,6 +7,7 @@
 #include "measure.hpp"
 #include "plan/median.hpp"
 #include "plan/planner.hpp"
+#include "run/errors_return.hpp"
 #include "tapa/tapa.h"
 
 namespace tapa {
@@ -35,7 +36,7 @@ class Runner {
  public:
   Runner(MPI_Comm comm, const Choice& choice) : choice_(choice) {
     PMPI_Comm_dup(comm, &comm_);
-    PMPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    PMPI_Comm_set_errhandler(comm_, errors_return());
     check(TAPA_Comm_set(comm_, "plan", to_string(choice).c_str()));
   }
   ~Runner() { PMPI_Comm_free(&comm_); }

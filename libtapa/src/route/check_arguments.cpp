@@ -1,6 +1,7 @@
 #include "route/check_arguments.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -160,14 +161,16 @@ void check_arguments(const Arguments& a, int ranks, bool strict, int own) {
 const MpiChecks& mpi_checks() {
   static const MpiChecks found = [] {
     char sent = 0;
-    char received = 0;
+    std::array<char, 2> received{};
     int position = 0;
     const int none = 0;
     const int one = 1;
+    const int two = 2;
     const MPI_Comm comm = alone_comm();
-    const int typeless = PMPI_Pack(&sent, 0, MPI_DATATYPE_NULL, &received, 1, &position, comm);
-    const int shorter =
-        TAPA_OWN_MPI(PMPI_Alltoallv)(&sent, &none, &none, MPI_BYTE, &received, &one, &none, MPI_BYTE, comm);
+    const int typeless = PMPI_Pack(&sent, 0, MPI_DATATYPE_NULL, received.data(), 1, &position, comm);
+    // Not of 0 and 1 bytes: MPICH, which compares nothing, would wait for ever for the second.
+    const int shorter = TAPA_OWN_MPI(PMPI_Alltoallv)(&sent, &one, &none, MPI_BYTE, received.data(), &two,
+                                                     &none, MPI_BYTE, comm);
     return MpiChecks{typeless != MPI_SUCCESS, shorter != MPI_SUCCESS};
   }();
   return found;

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "run/error.hpp"
+#include "run/errors_return.hpp"
 
 namespace tapa {
 
@@ -17,7 +18,7 @@ int make_private_comm(MPI_Comm of, MPI_Comm* made) {
   if (const int code = PMPI_Comm_group(of, &group); code != MPI_SUCCESS) return code;
   const int code = PMPI_Comm_create(of, group, made);
   PMPI_Group_free(&group);
-  return code == MPI_SUCCESS ? PMPI_Comm_set_errhandler(*made, MPI_ERRORS_RETURN) : code;
+  return code == MPI_SUCCESS ? PMPI_Comm_set_errhandler(*made, errors_return()) : code;
 }
 
 MPI_Comm alone_comm() {

@@ -38,11 +38,16 @@ const Hooks& hooks() {
   return found;
 }
 
-// MPICH's generalized requests that are polled. Found at run time: not every MPI of its kind has them.
-#ifdef MPICH_VERSION
-using StartPolled = decltype(&PMPIX_Grequest_start);
+// MPICH's generalized requests that are polled. Found at run time: not every MPI of its kind has them, and
+// its library of the standard's interface has the second name only.
+#ifndef OPEN_MPI
+using StartPolled = int (*)(MPI_Grequest_query_function*, MPI_Grequest_free_function*,
+                            MPI_Grequest_cancel_function*, int (*)(void*, MPI_Status*),
+                            int (*)(int, void**, double, MPI_Status*), void*, MPI_Request*);
 StartPolled start_polled() {
-  return reinterpret_cast<StartPolled>(dlsym(RTLD_DEFAULT, "PMPIX_Grequest_start"));  // NOLINT: as above
+  void* const found = dlsym(RTLD_DEFAULT, "PMPIX_Grequest_start");
+  return reinterpret_cast<StartPolled>(
+      found != nullptr ? found : dlsym(RTLD_DEFAULT, "MPIX_Grequest_start"));  // NOLINT: as above
 }
 #endif
 
@@ -58,7 +63,7 @@ constexpr bool threads_may_complete = false;
 constexpr int end_room = 1;
 
 bool polling_possible() {
-#ifdef MPICH_VERSION
+#ifndef OPEN_MPI
   return start_polled() != nullptr;
 #else
   return false;
@@ -315,7 +320,7 @@ int Progress::open(Job& job) {
 }
 
 int Progress::open_polled([[maybe_unused]] Job& job) {
-#ifdef MPICH_VERSION
+#ifndef OPEN_MPI
   auto completion = std::make_unique<Completion>();
   const int code = start_polled()(Completion::query, Completion::release, Completion::cancel,
                                   Completion::poll, Completion::wait, completion.get(), &job.request);
@@ -369,7 +374,7 @@ void Progress::rouse() {
     PMPI_Status_set_elements(status, MPI_BYTE, 0);
     return PMPI_Status_set_cancelled(status, 0);
   };
-  const auto release = [](void*) { return MPI_SUCCESS; };
+  const auto release = [](void*) -> int { return MPI_SUCCESS; };
   MPI_Request request = MPI_REQUEST_NULL;
   if (PMPI_Grequest_start(query, release, Completion::cancel, nullptr, &request) != MPI_SUCCESS) return;
   PMPI_Grequest_complete(request);
