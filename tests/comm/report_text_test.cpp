@@ -41,6 +41,43 @@ TEST(ReportText, SaysWhatEarlierRunsFound) {
   EXPECT_THAT(format_report(rows, kHead), Not(HasSubstr("  cache ")));
 }
 
+TEST(ReportText, SaysWhoWaitsForWhom) {
+  ReportHead head = kHead;
+  const std::vector<ReportRow> rows{forwarded("MPI_Alltoall", 1, "one rank")};
+  head.lateness = {20, 3, 1, {{5, 12, 16, 0.0025}, {2, 9, 16, 0.001}}};
+  EXPECT_THAT(
+      format_report(rows, head),
+      HasSubstr(
+          "  waiting     for late ranks 75 % of the time in blocking calls, transfer 25 %, by 20 calls that "
+          "all "
+          "ranks timed\n"
+          "  late        rank 5 was the last in 12 of 16 calls in which ranks waited, 2.5 ms behind the "
+          "others\n"
+          "  late        rank 2 was the last in 9 of 16 calls"));
+  head.lateness.transfer = 97;
+  EXPECT_THAT(format_report(rows, head), HasSubstr("late ranks 3 % of"));
+  EXPECT_THAT(format_report(rows, head), Not(HasSubstr("  late  "))) << "that hardly matters";
+  head.lateness.transfer = 1;
+  head.lateness.late.resize(10);
+  EXPECT_THAT(format_report(rows, head), HasSubstr("              and 2 ranks more\n"));
+  head.lateness.calls = 7;
+  EXPECT_THAT(format_report(rows, head), Not(HasSubstr("waiting")));
+}
+
+TEST(ReportText, SaysWhichOrderOfTheRanksWouldBeBetter) {
+  ReportHead head = kHead;
+  const std::vector<ReportRow> rows{forwarded("MPI_Alltoall", 1, "one rank")};
+  EXPECT_THAT(format_report(rows, head), Not(HasSubstr("rank order")));
+  head.order = OrderAdvice{RankOrder::alternating, {6e9, 4.8}, {3e9, 2.4}};
+  EXPECT_THAT(format_report(rows, head),
+              HasSubstr("  rank order  6000.000 MB into, or out of, the busiest node; 3000.000 MB with ranks "
+                        "on the nodes in turn "
+                        "(mpirun --map-by node, srun --distribution=cyclic): 2.400 s less at its NICs\n"));
+  head.order->order = RankOrder::consecutive;
+  EXPECT_THAT(format_report(rows, head),
+              HasSubstr("consecutive ranks on each node (mpirun --map-by slot, srun"));
+}
+
 TEST(ReportText, TellsCommunicatorsWithoutNamesByTheirRanks) {
   EXPECT_EQ(describe_ranks(std::array{0, 1, 2, 3}, 4), "all ranks of MPI_COMM_WORLD");
   EXPECT_EQ(describe_ranks(std::array{0, 1, 2, 3}, 8), "ranks 0-3 of MPI_COMM_WORLD");

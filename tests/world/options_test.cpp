@@ -62,6 +62,8 @@ TEST(Options, ReportIsOnOffOrPassive) {
   EXPECT_EQ(from({"TAPA_REPORT=1"}).settings().report, Reporting::on);
   EXPECT_EQ(from({"TAPA_REPORT=no"}).settings().report, Reporting::off);
   EXPECT_EQ(from({"TAPA_REPORT=passive"}).settings().report, Reporting::passive);
+  EXPECT_EQ(from({"TAPA_REPORT=passive,json"}).settings().report, Reporting::passive);
+  EXPECT_EQ(from({"TAPA_REPORT=1,json"}).settings().report, Reporting::on);
 }
 
 TEST(Options, EmptyVariablesCountAsUnset) {
@@ -76,7 +78,8 @@ TEST(Options, WrongValuesNameVariableValueAndExpectation) {
   EXPECT_EQ(error_of("TAPA_TIMEOUT=5s"), "TAPA_TIMEOUT is \"5s\", expected a number of seconds, 0 or more");
   EXPECT_EQ(error_of("TAPA_TIMEOUT=inf"), "TAPA_TIMEOUT is \"inf\", expected a number of seconds, 0 or more");
   EXPECT_EQ(error_of("TAPA_EXPLAIN=2"), "TAPA_EXPLAIN is \"2\", expected 0 or 1");
-  EXPECT_EQ(error_of("TAPA_REPORT=2"), "TAPA_REPORT is \"2\", expected 0, 1 or passive");
+  EXPECT_EQ(error_of("TAPA_REPORT=2"),
+            "TAPA_REPORT is \"2\", expected 0, 1 or passive, maybe with ,json behind it");
   EXPECT_EQ(error_of("TAPA_LOG=loud"), "TAPA_LOG is \"loud\", expected off|error|warn|info|debug");
   EXPECT_EQ(error_of("TAPA_CHECK=mpi,plans"),
             "TAPA_CHECK is \"mpi,plans\", expected off|mpi|args|counts|data");

@@ -8,6 +8,7 @@
 #include "carry/mpi.hpp"
 #include "carry/operation_pool.hpp"
 #include "carry/requests.hpp"
+#include "comm/call_notes.hpp"
 #include "comm/registry.hpp"
 #include "route/decide.hpp"
 #include "route/recall.hpp"
@@ -53,9 +54,14 @@ void run_on_device(const Arguments& arguments, CommState& state) {
   DeviceCalls& calls = *state.device_calls();
   calls.run(arguments);
   if (state.rules().report == Reporting::off) return;
+  const double seconds = PMPI_Wtime() - began;
   const std::size_t bytes = calls.bytes_sent();
-  state.parts()->report.count(arguments.function, bytes / static_cast<std::size_t>(state.size()), "device",
-                              {}, bytes, PMPI_Wtime() - began, std::nullopt);
+  const auto parts = state.parts();
+  if (arguments.form != Form::uniform) note_traffic(arguments, state.size(), parts->traffic);
+  parts->report.next_blocking();
+  note_time(state, *parts, arguments, seconds);
+  parts->report.count(arguments.function, bytes / static_cast<std::size_t>(state.size()), "device", {}, bytes,
+                      seconds, std::nullopt);
 }
 
 bool carry(const Arguments& arguments, Route& route);

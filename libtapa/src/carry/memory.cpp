@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "carry/requests.hpp"
+#include "comm/call_notes.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
 #include "run/poll_to_end.hpp"
@@ -21,8 +22,8 @@ namespace {
 /// sizes goes by.
 class Ending {
  public:
-  Ending(const char* function, const Route& route)
-      : function_(function), route_(route), began_(route.noted ? PMPI_Wtime() : 0) {}
+  Ending(const Arguments& arguments, const Route& route)
+      : arguments_(arguments), route_(route), began_(route.noted ? PMPI_Wtime() : 0) {}
   ~Ending() {
     route_.buffers->release();
     if (!route_.noted && route_.uniform) return;
@@ -32,20 +33,23 @@ class Ending {
     if (!route_.uniform) parts->mean.note(state.memory_run().exchange().total_bytes(), state.size());
     if (route_.tried) parts->tuner.record(route_.key, seconds, route_.sent);
     if (state.rules().report == Reporting::off) return;
+    const char* const function = arguments_.function;
     if (route_.uniform) {
-      if (route_.stands_for != 0)
-        parts->report.add_time(function_, route_.bytes, "memory",
-                               seconds * static_cast<double>(route_.stands_for));
+      if (route_.stands_for == 0) return;
+      note_time(state, *parts, 2 * route_.sent, seconds);
+      parts->report.add_time(function, route_.bytes, "memory",
+                             seconds * static_cast<double>(route_.stands_for));
       return;
     }
+    note_time(state, *parts, arguments_, seconds);
     const std::size_t bytes = route_.sent / static_cast<std::size_t>(state.size());
-    parts->report.count(function_, bytes, "memory", {}, route_.sent, seconds, std::nullopt);
+    parts->report.count(function, bytes, "memory", {}, route_.sent, seconds, std::nullopt);
   }
   Ending(const Ending&) = delete;
   Ending& operator=(const Ending&) = delete;
 
  private:
-  const char* function_;
+  const Arguments& arguments_;
   const Route& route_;
   double began_;
 };
@@ -165,7 +169,7 @@ MemoryEnd run_at_once(const Arguments& arguments, const Route& route) {
   const Rules& rules = route.state->rules();
   MemoryRun& run = route.state->memory_run();
   const ShmExchange& exchange = run.exchange();
-  const Ending ending(arguments.function, route);
+  const Ending ending(arguments, route);
   try {
     begin(arguments, route, run);
     poll_to_end(run, true, route.state->waiter(), {arguments.function, rules.timeout},

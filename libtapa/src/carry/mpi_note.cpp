@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/call_notes.hpp"
 #include "comm/names.hpp"
 #include "comm/report.hpp"
 #include "route/decide.hpp"
@@ -17,8 +18,8 @@ namespace tapa {
 
 namespace {
 
-/// A call that was never ours.
-void keep(const Arguments& arguments, const char* reason, double seconds) {
+/// A call that was never ours. `state`: where there is one.
+void keep(const Arguments& arguments, CommState* state, const char* reason, double seconds) {
   const MPI_Comm comm = arguments.comm;
   ReportRow where;
   check_mpi(PMPI_Comm_rank(comm, &where.rank), "MPI_Comm_rank");
@@ -30,6 +31,7 @@ void keep(const Arguments& arguments, const char* reason, double seconds) {
   report.count(arguments.function, bytes / static_cast<std::size_t>(std::max(peers, 1)), {}, reason, bytes,
                seconds, std::nullopt);
   keep_rows(report.rows(name, where.rank, where.ranks));
+  if (state != nullptr && state->ready()) note_traffic(arguments, peers, state->parts()->traffic);
 }
 
 /// Why MPI has carried a call out that the ranks could have.
@@ -60,6 +62,16 @@ void tell(const Route& route, const char* function, double seconds) {
   if (!entry->explained.exchange(true)) print_line(explanation(*entry, function, state.size(), seconds));
 }
 
+/// The same, for what the ranks compare. Its arguments were right.
+void note(const Route& route, const Arguments& arguments, double seconds) {
+  CommState& state = *route.state;
+  if (state.rules().report == Reporting::off) return;
+  const auto parts = state.parts();
+  if (!route.uniform) note_traffic(arguments, state.size(), parts->traffic);
+  parts->report.next_blocking();
+  note_time(state, *parts, arguments, seconds);
+}
+
 }  // namespace
 
 MpiNote::MpiNote(const Arguments& arguments, const Route& route)
@@ -79,8 +91,12 @@ int MpiNote::end(int code) {
     if (!route_->chosen || freed_ != freed_communicators.load(std::memory_order_acquire)) return code;
   }
   try {
-    route_->chosen ? tell(*route_, arguments_->function, seconds)
-                   : keep(*arguments_, route_->reason, seconds);
+    if (!route_->chosen) {
+      keep(*arguments_, route_->state, route_->reason, seconds);
+      return code;
+    }
+    if (code == MPI_SUCCESS) note(*route_, *arguments_, seconds);
+    tell(*route_, arguments_->function, seconds);
   } catch (const std::exception& e) {  // the call itself was right
     if (code == MPI_SUCCESS) log_warn(std::string("a call is missing in the report: ") + e.what());
   }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "carry/mpi_sample.hpp"
+#include "comm/call_notes.hpp"
 #include "comm/names.hpp"
 #include "run/log.hpp"
 #include "run/progress.hpp"
@@ -37,7 +38,13 @@ void tell(const Call& call, std::size_t bytes_per_pair, PlanEntry& entry, double
   if (mpi_seconds) sample = Sample{seconds, *mpi_seconds};
   const std::uint64_t sent = total_bytes(call.exchange.send);
   if (bytes_per_pair == 0) bytes_per_pair = sent / static_cast<std::size_t>(state.size());
-  state.parts()->report.count(call.function, bytes_per_pair, entry.text, {}, sent, seconds, sample);
+  const auto parts = state.parts();
+  if (!call.exchange.uniform) note_traffic(call.exchange.send, parts->traffic);
+  if (call.mode == Mode::blocking) {
+    parts->report.next_blocking();
+    note_time(state, *parts, sent + total_bytes(call.exchange.recv), seconds);
+  }
+  parts->report.count(call.function, bytes_per_pair, entry.text, {}, sent, seconds, sample);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "comm/call_notes.hpp"
 #include "comm/machine_view.hpp"
 #include "comm/names.hpp"
 #include "comm/past_calls.hpp"
@@ -67,7 +68,10 @@ CommState::CommState(MPI_Comm user) {
 
 CommState::~CommState() {
   keep_results(*this);
-  if (parts_) keep_rows(parts_->report.rows(name_, rank_, size_));
+  if (parts_) {
+    keep_traffic(membership_, *parts_);
+    keep_rows(parts_->report.rows(name_, rank_, size_));
+  }
   release();
 }
 

@@ -21,6 +21,7 @@
 #include "comm/report.hpp"
 #include "comm/setup.hpp"
 #include "comm/shared_regions.hpp"
+#include "comm/traffic.hpp"
 #include "run/memory_run.hpp"
 #include "run/sparse_exchange.hpp"
 
@@ -67,6 +68,7 @@ struct CommParts {
   MeanBlock mean;
   SharedRegions regions;
   Report report;
+  Traffic traffic;  // of calls whose blocks differ, for the report
   LastWay last;
 };
 

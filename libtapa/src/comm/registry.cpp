@@ -2,15 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <exception>
-#include <numeric>
-#include <optional>
 
 #include "comm/comm_state.hpp"
-#include "comm/names.hpp"
+#include "comm/job_report.hpp"
 #include "comm/past_calls.hpp"
-#include "comm/report_text.hpp"
 #include "comm/results_store.hpp"
 #include "run/datatype.hpp"
 #include "run/error.hpp"
@@ -19,7 +14,6 @@
 #include "run/private_comm.hpp"
 #include "run/progress.hpp"
 #include "run/world.hpp"
-#include "topology/detect_mpi.hpp"
 #include "world/drop_in.hpp"
 #include "world/process_options.hpp"
 #include "world/world.hpp"
@@ -50,46 +44,6 @@ int delete_state(MPI_Comm, int, void* value, void*) {
   (*holder)->release_device();
   delete holder;  // operations in flight keep the state until they end
   return MPI_SUCCESS;
-}
-
-/// Of the communicators of which this is rank 0; of those of one rank only the job's rank 0's are
-/// interesting.
-std::string own_report() {
-  int world_rank = 0;
-  PMPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
-  auto rows = report_rows();
-  if (world_rank != 0) std::erase_if(rows, [](const ReportRow& row) { return row.ranks == 1; });
-  for (ReportRow& row : rows) row.function = name_here(row.function);
-  std::optional<ReportHead> head;
-  if (world_rank == 0 && (report_is_wanted() || !rows.empty())) {
-    const SetupTotal setup = setup_total();
-    head = {0,
-            seconds_since_beginning(),
-            is_drop_in() ? "MPI_Init" : "the first call",
-            setup.setups,
-            setup.seconds,
-            results_report()};
-    PMPI_Comm_size(MPI_COMM_WORLD, &head->ranks);
-  }
-  return format_report(rows, head);
-}
-
-/// All by one rank, the head first, where all are known to be here: under the drop-in when rank 0 has asked
-/// for a report.
-void print_report() {
-  std::string text = own_report();
-  try {
-    const auto world = World::of_process();
-    const bool all = is_drop_in() && world && world->options()->settings().report != Reporting::off;
-    if (all) {
-      const std::vector<std::string> texts = gather_records(MPI_COMM_WORLD, text);
-      text.clear();
-      if (world->rank() == 0) text = std::accumulate(texts.begin(), texts.end(), std::string());
-    }
-  } catch (const std::exception& e) {
-    log_warn(std::string("the ranks' reports come apart: ") + e.what());
-  }
-  std::fputs(text.c_str(), stderr);
 }
 
 int at_finalize(MPI_Comm, int, void*, void*) {

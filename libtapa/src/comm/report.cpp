@@ -99,6 +99,7 @@ void Report::count(std::string_view function, std::size_t bytes_per_pair, std::s
 
 std::uint64_t Report::begin(std::string_view function, std::size_t bytes_per_pair, std::string_view plan,
                             std::size_t bytes) {
+  next_blocking();
   ReportRow& counted = row(function, std::bit_floor(bytes_per_pair), plan, {});
   ++counted.calls;
   counted.bytes += bytes;

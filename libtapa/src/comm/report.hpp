@@ -58,6 +58,11 @@ class Report {
                                     std::string_view plan, std::size_t bytes);
   void add_time(std::string_view function, std::size_t bytes_per_pair, std::string_view plan, double seconds);
 
+  /// Blocking calls on the communicator so far, counted alike on all of its ranks: by begin(), of the others
+  /// by next_blocking().
+  [[nodiscard]] std::uint64_t blocking_calls() const { return blocking_calls_; }
+  void next_blocking() { ++blocking_calls_; }
+
   /// Whether MPI is to be run beside a call, which takes as long as many short ones: the n-th, 2n-th, 3n-th,
   /// 4n-th, 8n-th, ... of its kind asked about, n = sample_step(). Alike on all ranks when they ask about the
   /// same calls, so `bytes_per_pair` is one that the ranks agree on (0: none).
@@ -78,6 +83,7 @@ class Report {
   ReportRow& row(std::string_view function, std::size_t size_class, std::string_view plan,
                  std::string_view forwarded);
 
+  std::uint64_t blocking_calls_ = 0;
   std::vector<ReportRow> rows_;
   mutable std::size_t last_ = 0;  // what find() has found
 };

@@ -113,6 +113,42 @@ std::string comparison_line(const Sums& s) {
                percent(s.compared, s.blocking + s.other));
 }
 
+/// How a job is started so that its ranks have this order.
+const char* launcher_words(RankOrder order) {
+  return order == RankOrder::consecutive
+             ? "with consecutive ranks on each node (mpirun --map-by slot, srun --distribution=block)"
+             : "with ranks on the nodes in turn (mpirun --map-by node, srun --distribution=cyclic)";
+}
+
+std::string order_line(const OrderAdvice& advice) {
+  return print(
+      "  rank order  %.3f MB into, or out of, the busiest node; %.3f MB %s: %.3f s less at its NICs\n",
+      1e-6 * advice.now.bytes, 1e-6 * advice.then.bytes, launcher_words(advice.order),
+      advice.now.seconds - advice.then.seconds);
+}
+
+/// Who waited for whom, where enough calls tell.
+std::string waiting_lines(const Lateness& lateness) {
+  constexpr std::size_t enough = 8;
+  constexpr std::size_t most = 8;
+  if (lateness.calls < enough) return "";
+  const double share = percent(lateness.waiting, lateness.waiting + lateness.transfer);
+  std::string text =
+      print("  waiting     for late ranks %.0f %% of the time in blocking calls, transfer %.0f %%,", share,
+            100 - share) +
+      print(" by %zu calls that all ranks timed\n", lateness.calls);
+  if (share < 10) return text;  // it hardly matters who is late
+  for (std::size_t i = 0; i < std::min(most, lateness.late.size()); ++i) {
+    const Lateness::Rank& late = lateness.late[i];
+    text += print("  late        rank %d was the last in %zu of %zu calls in which ranks waited,", late.rank,
+                  late.last, late.calls) +
+            print(" %.3g ms behind the others\n", 1e3 * late.waited);
+  }
+  if (lateness.late.size() > most)
+    text += print("              and %zu ranks more\n", lateness.late.size() - most);
+  return text;
+}
+
 std::string setup_line(const Sums& s, const ReportHead& head) {
   const std::string with = s.samples == 0 ? "" : ": with it " + gain(s.mpi - s.tapa - head.setup_seconds);
   return print("  set-up      %d communicator%s, %.1f ms%s\n", head.setups, head.setups == 1 ? "" : "s",
@@ -133,6 +169,8 @@ std::string format_head(const std::vector<ReportRow>& rows, const ReportHead& he
     text += print("              by %llu of the calls, of each kind the first 64 and then one in 2 to 8\n",
                   number(s.timed));
   if (s.other > 0) text += print("              %.3f s from start to completion of the others\n", s.other);
+  text += waiting_lines(head.lateness);
+  if (head.order) text += order_line(*head.order);
   text += comparison_line(s);
   if (head.setups > 0) text += setup_line(s, head);
   if (!head.results.empty()) text += "  cache       " + head.results + "\n";

@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/lateness.hpp"
 #include "comm/report.hpp"
+#include "plan/rank_order.hpp"
 
 namespace tapa {
 
@@ -19,7 +21,9 @@ struct ReportHead {
   std::string since;   ///< from when on: "MPI_Init"
   int setups = 0;      ///< communicators that were set up
   double setup_seconds = 0;
-  std::string results;  ///< what was used of earlier runs, or ""
+  std::string results;     ///< what was used of earlier runs, or ""
+  Lateness lateness = {};  ///< of all ranks; no calls: it is not known
+  std::optional<OrderAdvice> order = std::nullopt;
 };
 
 /// The name of an entry point as the program wrote it: under the drop-in it called MPI's ("TAPA_Ialltoallv"

@@ -1,6 +1,7 @@
 #include "comm/setup.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -28,7 +29,7 @@ struct Word {
   static constexpr std::uint64_t kNoWorld = 8;   // it knows no world that these ranks are of
   std::uint64_t flags = kHere;
   // Of rank 0: what it has taken for the communicator.
-  std::uint64_t context = 0;  // and 1 more; 0: there is none
+  std::uint64_t context = 0;  // and 1 more; 0: there is none. The upper half is the communicator's serial
   std::uint64_t first = 0;    // of the region
   std::uint64_t count = 0;
   std::uint64_t rounds = 0;
@@ -44,6 +45,10 @@ struct Word {
     return *this;
   }
 };
+unsigned context_of(const Word& word) {
+  return static_cast<unsigned>(word.context & 0xffffffff) - 1;
+}
+
 constexpr int kNumbers = sizeof(Word) / sizeof(std::uint64_t);
 static_assert(sizeof(Word) == kNumbers * sizeof(std::uint64_t));
 
@@ -173,7 +178,8 @@ void Joining::offer() {
   if (rank_ != 0) return;
   const auto context = result_.world->take_context();
   if (!context) return;
-  word_.context = *context + 1;
+  static std::atomic<std::uint32_t> serial{0};
+  word_.context = std::uint64_t{++serial} << 32 | (*context + 1);
   recall_results();
   if (!shares_memory()) return;
   if (const auto region = result_.world->arena()->take(static_cast<std::size_t>(size_))) {
@@ -185,7 +191,7 @@ void Joining::offer() {
 
 void Joining::take_back() {
   if (rank_ != 0 || word_.context == 0 || !result_.world) return;
-  result_.world->give_context(static_cast<unsigned>(word_.context - 1));
+  result_.world->give_context(context_of(word_));
   if (word_.count > 0)
     result_.world->arena()->give_back(
         {static_cast<std::uint32_t>(word_.first), static_cast<std::uint32_t>(word_.count), word_.rounds});
@@ -218,7 +224,8 @@ void Joining::talk() {
 void Joining::take(const Word& all) {
   if (all.context == 0)
     throw SetupError(MPI_ERR_OTHER, "no message tags are left: too many communicators live");
-  result_.context = static_cast<unsigned>(all.context - 1);
+  result_.context = context_of(all);
+  result_.serial = static_cast<std::uint32_t>(all.context >> 32);
   result_.region = {static_cast<std::uint32_t>(all.first), static_cast<std::uint32_t>(all.count), all.rounds};
   note_gpus(user_, all.flags, result_);
   // What competitions on such communicators have found, in this process or in earlier runs.

@@ -32,6 +32,12 @@ struct Membership {
   std::string results;              ///< what earlier runs have found, as far as rank 0 knows (TAPA_CACHE)
   MPI_Comm device_comm = MPI_COMM_NULL;  ///< for DeviceCalls, where the device engine can serve these ranks
 
+  std::uint32_t serial = 0;  ///< of those that its rank 0 has set up as rank 0
+
+  /// A number that no other communicator of the job has; alike on its ranks.
+  [[nodiscard]] std::uint64_t id() const {
+    return static_cast<std::uint64_t>(in_world.front()) << 32 | serial;
+  }
   [[nodiscard]] MessageSpace space() const;
 };
 

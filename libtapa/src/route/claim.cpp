@@ -1,5 +1,6 @@
 #include <optional>
 
+#include "comm/call_notes.hpp"
 #include "route/decide.hpp"
 #include "route/recall.hpp"
 #include "route/ways.hpp"
@@ -123,8 +124,11 @@ Route claim_blocks(const Arguments& arguments, CommState& state) {
         rules.report == Reporting::on && chosen.algorithm == Algorithm::memory && !arguments.neighbours;
     if (sampled && parts->report.sample_is_next(arguments.function, 0, kMemory)) return route;
     route = begin_at_once(state, *parts, chosen);
-    if (sampled && route.carrier == Carrier::memory)
-      (void)parts->report.sample_due(arguments.function, 0, kMemory);
+    if (route.carrier == Carrier::memory && rules.report != Reporting::off) {
+      if (sampled) (void)parts->report.sample_due(arguments.function, 0, kMemory);
+      parts->report.next_blocking();
+      note_traffic(arguments, state.size(), parts->traffic);
+    }
   }
   route.noted = route.tried || rules.report != Reporting::off || route.carrier == Carrier::mpi;
   if (route.tried || rules.report != Reporting::off) route.sent = bytes_sent(arguments, state.size());
@@ -180,6 +184,7 @@ Route claim_later(const Arguments& arguments, CommState& state) {
     const auto parts = state.parts();
     if (!parts->order.idle()) return route;
     route = begin_at_once(state, *parts, {Algorithm::memory});
+    if (!uniform && rules.report != Reporting::off) note_traffic(arguments, state.size(), parts->traffic);
   }
   route.noted = rules.report != Reporting::off;
   if (route.noted) route.sent = bytes_sent(arguments, state.size());

@@ -3,6 +3,7 @@
 #include <exception>
 #include <optional>
 
+#include "comm/call_notes.hpp"
 #include "route/check_arguments.hpp"
 #include "route/recall.hpp"
 #include "route/ways.hpp"
@@ -160,13 +161,7 @@ int peers_of(MPI_Comm comm) {
 }
 
 std::size_t bytes_sent(const Arguments& a, int peers) {
-  const Side& side = a.in_place() ? a.recv : a.send;
-  std::size_t bytes = 0;
-  for (int peer = 0; peer < a.blocks(side, peers); ++peer) {
-    if (side.type_of(peer) == MPI_DATATYPE_NULL) continue;
-    bytes += static_cast<std::size_t>(side.count_of(peer)) * type_info(side.type_of(peer)).size;
-  }
-  return bytes;
+  return bytes_of(a, a.in_place() ? a.recv : a.send, peers);
 }
 
 bool is_mpis_own(MPI_Comm comm) {

@@ -61,11 +61,13 @@ Enumerator parse_word(const Value& value) {
 }
 
 Reporting parse_reporting(std::string_view text) {
-  if (text == "passive") return Reporting::passive;
+  constexpr std::string_view json = ",json";  // read where the report is written
+  const std::string_view what = text.substr(0, text.size() - (text.ends_with(json) ? json.size() : 0));
+  if (what == "passive") return Reporting::passive;
   try {
-    return parse_bool(text) ? Reporting::on : Reporting::off;
+    return parse_bool(what) ? Reporting::on : Reporting::off;
   } catch (const Unacceptable&) {
-    throw Unacceptable{"0, 1 or passive"};
+    throw Unacceptable{"0, 1 or passive, maybe with ,json behind it"};
   }
 }
 
@@ -162,9 +164,9 @@ constexpr Row rows[] = {
      [](Settings& s, const Value& v) { s.explain = parse_bool(v.text); }},
     {{"log", "TAPA_LOG", "off|error|warn|info|debug", "warn", "what is written to stderr"},
      [](Settings& s, const Value& v) { s.log = parse_word<LogLevel>(v); }},
-    {{"report", "TAPA_REPORT", "0|1|passive", "0",
+    {{"report", "TAPA_REPORT", "0|1|passive, or one of them and ,json", "0",
       "counts calls, bytes and time, for the report at finalize; 1: MPI's own all-to-all runs beside some "
-      "calls, for comparison; passive: it does not"},
+      "calls, for comparison; passive: it does not; json: as lines of JSON"},
      [](Settings& s, const Value& v) { s.report = parse_reporting(v.text); }},
     {{"cache", "TAPA_CACHE", "0 or the path of a file, with a / in it", "0",
       "the file that keeps what blocking calls have found for the next run of the same shape on the same "

@@ -1,0 +1,100 @@
+#include "comm/call_notes.hpp"
+
+#include <mutex>
+
+#include "comm/call_samples.hpp"
+#include "comm/registry.hpp"
+
+namespace tapa {
+
+namespace {
+
+const Side& sent_side(const Arguments& a) {
+  return a.in_place() ? a.recv : a.send;
+}
+
+/// Never destroyed: MPI may end after static objects do.
+struct Kept {
+  std::mutex mutex;
+  std::vector<double> traffic;  // by rank of the world
+};
+
+Kept& kept() {
+  static auto* const instance = new Kept;
+  return *instance;
+}
+
+void add_traffic(const Membership& membership, const CommParts& parts, std::vector<double>& to) {
+  const double each = bytes_to_each(parts.report.rows({}, 0, static_cast<int>(membership.in_world.size())));
+  const std::vector<double>& bytes = parts.traffic.bytes();
+  for (std::size_t member = 0; member < membership.in_world.size(); ++member) {
+    const auto rank = static_cast<std::size_t>(membership.in_world[member]);
+    if (to.size() <= rank) to.resize(rank + 1);
+    to[rank] += each + (member < bytes.size() ? bytes[member] : 0);
+  }
+}
+
+}  // namespace
+
+std::size_t bytes_of(const Arguments& a, const Side& side, int peers) {
+  std::size_t bytes = 0;
+  for (int peer = 0; peer < a.blocks(side, peers); ++peer) {
+    if (side.type_of(peer) == MPI_DATATYPE_NULL) continue;
+    bytes += static_cast<std::size_t>(side.count_of(peer)) * type_info(side.type_of(peer)).size;
+  }
+  return bytes;
+}
+
+void note_time(const CommState& state, const CommParts& parts, std::uint64_t bytes, double seconds) {
+  keep_sample({state.membership().id(), parts.report.blocking_calls(),
+               static_cast<std::uint64_t>(state.size()), bytes, seconds});
+}
+
+void note_time(const CommState& state, const CommParts& parts, const Arguments& a, double seconds) {
+  if (!wants_sample(state.membership().id(), parts.report.blocking_calls())) return;
+  note_time(state, parts, bytes_of(a, sent_side(a), state.size()) + bytes_of(a, a.recv, state.size()),
+            seconds);
+}
+
+void note_traffic(const Arguments& a, int ranks, Traffic& traffic) {
+  const auto each = static_cast<double>(traffic.begin());
+  if (each == 0) return;
+  const Side& side = sent_side(a);
+  for (int block = 0; block < a.blocks(side, ranks); ++block) {
+    if (a.leads_nowhere(side, block) || side.type_of(block) == MPI_DATATYPE_NULL) continue;
+    const int peer = a.neighbours ? a.edges_of(side).ranks[static_cast<std::size_t>(block)] : block;
+    traffic.add(static_cast<std::size_t>(peer), each * static_cast<double>(side.count_of(block)) *
+                                                    static_cast<double>(type_info(side.type_of(block)).size));
+  }
+}
+
+void note_traffic(const std::vector<Block>& sent, Traffic& traffic) {
+  const auto each = static_cast<double>(traffic.begin());
+  if (each == 0) return;
+  for (std::size_t member = 0; member < sent.size(); ++member)
+    traffic.add(member, each * static_cast<double>(sent[member].bytes));
+}
+
+void keep_traffic(const Membership& membership, const CommParts& parts) {
+  if (!report_is_wanted() || membership.world != World::of_process()) return;
+  Kept& k = kept();
+  const std::lock_guard lock(k.mutex);
+  add_traffic(membership, parts, k.traffic);
+}
+
+std::vector<double> traffic_to(int ranks) {
+  std::vector<double> traffic;
+  {
+    Kept& k = kept();
+    const std::lock_guard lock(k.mutex);
+    traffic = k.traffic;
+  }
+  for (const auto& state : living_states()) {
+    if (state->membership().world == World::of_process())
+      add_traffic(state->membership(), *state->parts(), traffic);
+  }
+  traffic.resize(static_cast<std::size_t>(ranks));
+  return traffic;
+}
+
+}  // namespace tapa

@@ -1,0 +1,32 @@
+/// @file
+/// What the report counts of calls beside their rows: the times of blocking ones, which are compared between
+/// the ranks, and to whom the blocks go.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "comm/comm_state.hpp"
+#include "run/arguments.hpp"
+
+namespace tapa {
+
+/// A blocking call has ended, the last one that the report has numbered. `parts`: those of `state`.
+void note_time(const CommState& state, const CommParts& parts, std::uint64_t bytes, double seconds);
+/// The same where its blocks may differ: those that it received are counted only where it is kept.
+void note_time(const CommState& state, const CommParts& parts, const Arguments& arguments, double seconds);
+
+/// Bytes of the blocks of a side.
+[[nodiscard]] std::size_t bytes_of(const Arguments& arguments, const Side& side, int peers);
+
+/// Where blocks go whose sizes differ.
+void note_traffic(const Arguments& arguments, int ranks, Traffic& traffic);
+void note_traffic(const std::vector<Block>& sent, Traffic& traffic);
+
+/// Keeps what a communicator that ends has counted.
+void keep_traffic(const Membership& membership, const CommParts& parts);
+/// Bytes that this process has sent to each of so many ranks of its world.
+[[nodiscard]] std::vector<double> traffic_to(int ranks);
+
+}  // namespace tapa

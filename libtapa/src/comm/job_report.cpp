@@ -1,0 +1,192 @@
+#include "comm/job_report.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/call_notes.hpp"
+#include "comm/call_samples.hpp"
+#include "comm/names.hpp"
+#include "comm/registry.hpp"
+#include "comm/report_json.hpp"
+#include "comm/report_text.hpp"
+#include "comm/results_store.hpp"
+#include "run/error.hpp"
+#include "run/log.hpp"
+#include "world/drop_in.hpp"
+#include "world/process_options.hpp"
+
+namespace tapa {
+
+namespace {
+
+// Of all ranks together, but for the least of each: rank 0 has memory for so many.
+constexpr std::size_t kMostSamples = std::size_t{1} << 20;
+constexpr std::size_t kLeastSamples = 16;
+
+/// What a rank tells rank 0: its samples, and its part of the report.
+struct RankRecord {
+  std::vector<CallSample> samples;
+  std::string text;
+};
+
+std::string pack(const RankRecord& record) {
+  const std::size_t number = record.samples.size();
+  std::string packed(sizeof number + number * sizeof(CallSample), '\0');
+  std::memcpy(packed.data(), &number, sizeof number);
+  if (number > 0)
+    std::memcpy(packed.data() + sizeof number, record.samples.data(), number * sizeof(CallSample));
+  return packed + record.text;
+}
+
+RankRecord unpack(const std::string& packed) {
+  RankRecord record;
+  std::size_t number = 0;
+  if (packed.size() < sizeof number) return record;
+  std::memcpy(&number, packed.data(), sizeof number);
+  const std::size_t room = (packed.size() - sizeof number) / sizeof(CallSample);
+  record.samples.resize(std::min(number, room));
+  const std::size_t bytes = record.samples.size() * sizeof(CallSample);
+  if (bytes > 0) std::memcpy(record.samples.data(), packed.data() + sizeof number, bytes);
+  record.text = packed.substr(sizeof number + bytes);
+  return record;
+}
+
+/// Every rank's on rank 0, nothing on the others. Collective. What is too long in all is cut.
+std::vector<std::string> gather(MPI_Comm comm, std::string mine) {
+  int rank = 0;
+  int ranks = 0;
+  check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  check_mpi(PMPI_Comm_size(comm, &ranks), "MPI_Comm_size");
+  const auto most = static_cast<std::size_t>(std::numeric_limits<int>::max() / ranks);
+  mine.resize(std::min(mine.size(), most));
+  const int length = static_cast<int>(mine.size());
+  std::vector<int> lengths(rank == 0 ? static_cast<std::size_t>(ranks) : 0);
+  check_mpi(PMPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, comm), "MPI_Gather");
+  std::vector<int> starts;
+  int total = 0;
+  for (const int l : lengths) {
+    starts.push_back(total);
+    total += l;
+  }
+  std::string all(static_cast<std::size_t>(total), '\0');
+  check_mpi(PMPI_Gatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(), MPI_CHAR,
+                         0, comm),
+            "MPI_Gatherv");
+  std::vector<std::string> texts;
+  for (std::size_t r = 0; r < lengths.size(); ++r)
+    texts.push_back(all.substr(static_cast<std::size_t>(starts[r]), static_cast<std::size_t>(lengths[r])));
+  return texts;
+}
+
+/// Whether another order of the ranks would send less between the nodes. Collective over MPI_COMM_WORLD, the
+/// result on rank 0; `machine` is alike on all ranks.
+std::optional<OrderAdvice> order_advice(const MachineView& machine, int rank) {
+  const Topology& topology = *machine.topology;
+  const auto nodes = static_cast<std::size_t>(topology.nodes());
+  if (nodes < 2) return std::nullopt;
+  std::vector<int> given;
+  for (int r = 0; r < topology.ranks; ++r) given.push_back(topology.node_of(r));
+  const std::vector<double> sent = traffic_to(topology.ranks);
+  std::vector<double> bytes(2 * nodes * kRankOrders);
+  const auto part = [&](std::size_t order, bool in) {
+    return std::span(bytes).subspan((2 * order + (in ? 1 : 0)) * nodes, nodes);
+  };
+  for (std::size_t order = 0; order < kRankOrders; ++order) {
+    const std::vector<int> node = nodes_in_order(static_cast<RankOrder>(order), given);
+    add_node_bytes(node, rank, sent, part(order, false), part(order, true));
+  }
+  check_mpi(PMPI_Reduce(rank == 0 ? MPI_IN_PLACE : bytes.data(), rank == 0 ? bytes.data() : nullptr,
+                        static_cast<int>(bytes.size()), MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD),
+            "MPI_Reduce");
+  std::array<NicLoad, kRankOrders> loads;
+  for (std::size_t order = 0; order < kRankOrders; ++order)
+    loads[order] = busiest(topology, machine.rates.nic_bandwidth, part(order, false), part(order, true));
+  return advise(loads, seconds_since_beginning());
+}
+
+/// What all ranks know together, on rank 0.
+struct JobView {
+  Lateness lateness;
+  std::optional<OrderAdvice> order;
+};
+
+ReportHead head_of(JobView job) {
+  const SetupTotal setup = setup_total();
+  ReportHead head{0,
+                  seconds_since_beginning(),
+                  is_drop_in() ? "MPI_Init" : "the first call",
+                  setup.setups,
+                  setup.seconds,
+                  results_report(),
+                  std::move(job.lateness),
+                  job.order};
+  PMPI_Comm_size(MPI_COMM_WORLD, &head.ranks);
+  return head;
+}
+
+/// Of the communicators of which this is rank 0; of those of one rank only the job's rank 0's are
+/// interesting.
+std::string own_report(int world_rank, JobView job) {
+  auto rows = report_rows();
+  if (world_rank != 0) std::erase_if(rows, [](const ReportRow& row) { return row.ranks == 1; });
+  for (ReportRow& row : rows) row.function = name_here(row.function);
+  std::optional<ReportHead> head;
+  if (world_rank == 0 && (report_is_wanted() || !rows.empty())) head = head_of(std::move(job));
+  const auto world = World::of_process();
+  const Options& options = world ? *world->options() : own_options();
+  const bool json = options.text("report").ends_with("json");
+  return json ? report_json(rows, head) : format_report(rows, head);
+}
+
+/// All of it on rank 0, nothing on the others. Collective over MPI_COMM_WORLD.
+std::string whole_report(int rank) {
+  JobView job;
+  if (const auto whole = find_state(MPI_COMM_WORLD); whole && whole->ready()) {
+    const MachineView& machine = whole->parts()->chooser.machine();  // the lock is taken again
+    job.order = order_advice(machine, rank);
+  }
+  int ranks = 0;
+  check_mpi(PMPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
+  const auto most = std::max(kLeastSamples, kMostSamples / static_cast<std::size_t>(ranks));
+  const auto texts =
+      gather(MPI_COMM_WORLD, pack({kept_samples(most), rank == 0 ? "" : own_report(rank, {})}));
+  if (rank != 0) return {};
+  std::string others;
+  std::vector<std::vector<CallSample>> samples;
+  for (const std::string& packed : texts) {
+    RankRecord record = unpack(packed);
+    samples.push_back(std::move(record.samples));
+    others += record.text;
+  }
+  job.lateness = find_lateness(samples);
+  return own_report(rank, std::move(job)) + others;
+}
+
+}  // namespace
+
+void print_report() {
+  int rank = 0;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  std::string text;
+  try {
+    const auto world = World::of_process();
+    const bool all = is_drop_in() && world && world->options()->settings().report != Reporting::off;
+    text = all ? whole_report(rank) : own_report(rank, {});
+  } catch (const std::exception& e) {
+    log_warn(std::string("the ranks' reports come apart: ") + e.what());
+    text = own_report(rank, {});
+  }
+  std::fputs(text.c_str(), stderr);
+}
+
+}  // namespace tapa

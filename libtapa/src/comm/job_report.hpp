@@ -1,0 +1,11 @@
+/// @file
+/// The report at the end of a job, from what its ranks have counted.
+#pragma once
+
+namespace tapa {
+
+/// Prints it. MPI_Finalize has begun. Under the drop-in, when rank 0 has asked for a report, collective over
+/// MPI_COMM_WORLD: rank 0 prints all. Else each rank prints what it knows.
+void print_report();
+
+}  // namespace tapa

@@ -1,0 +1,33 @@
+/// @file
+/// To whom this rank sends how much, for the report's word on the order of the ranks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "comm/report.hpp"
+
+namespace tapa {
+
+/// Bytes to each member of a communicator in calls whose blocks differ, from some of the calls. Not
+/// thread-safe.
+class Traffic {
+ public:
+  /// A call begins: for how many its blocks are to be added; 0: they need not be looked at.
+  [[nodiscard]] std::uint64_t begin();
+  void add(std::size_t member, double bytes);
+  /// By member; may be shorter.
+  [[nodiscard]] const std::vector<double>& bytes() const { return bytes_; }
+
+ private:
+  std::uint64_t calls_ = 0;
+  std::vector<double> bytes_;
+};
+
+/// Bytes to each member in calls whose blocks are all equal.
+[[nodiscard]] double bytes_to_each(std::span<const ReportRow> rows);
+
+}  // namespace tapa
