@@ -127,10 +127,10 @@ function(tapa_tool name)
 endfunction()
 
 # Tests that stand for what strangers and faults do (label `attack`): files and folders of others, libraries and environments,
-# sockets and handles, clocks, limits and broken jobs, exchanges that fail.
-set(TAPA_ATTACK_TESTS "^(files_|preload_|faults_|api_limits_|program_learnt_|program_jumping_clock|device_(agreement|socket)_test$|\
-api_environment_(tuning|topology)_|dit_c_(misuse|lost|late|mismatch)|dit_(session_status|plain_late|exchange_(arguments|local))$|\
-dit_plugins_(devices|bootstrap|.*_late_|.*_refused)|tools_lost_output)")
+# sockets and handles, clocks, pages, limits of memory and broken jobs, exchanges that fail.
+set(TAPA_ATTACK_TESTS "^(files_|preload_|faults_|api_limits_|program_(learnt_|jumping_clock|huge_pages|address_space_)|\
+sparse_no_memory_|device_(agreement|socket)_test$|api_environment_(tuning|topology)_|dit_c_(misuse|lost|late|mismatch)|\
+dit_(session_status|plain_late|exchange_(arguments|local))$|dit_plugins_(devices|bootstrap|.*_late_|.*_refused)|tools_lost_output)")
 
 # Properties that all tests share. `grace` is added to the limit, for launchers that watch the time themselves.
 function(tapa_test_properties test timeout grace env labels)

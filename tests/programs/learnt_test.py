@@ -333,11 +333,12 @@ def ranks_of(job: subprocess.Popen) -> list[int]:
 
 def case_killed() -> None:
     """Jobs that write one file at once, some of them killed: it is whole, the others' results are right, the next run reads it.
-    As long as ATTACK_SECONDS says."""
-    until = time.monotonic() + float(os.environ.get("ATTACK_SECONDS", "0"))
+    As long as ATTACK_SECONDS says, and then more of them."""
+    seconds = float(os.environ.get("ATTACK_SECONDS", "0"))
+    until = time.monotonic() + seconds
     killed = 0
     for round_ in itertools.count():
-        jobs = [start(calls=100, TAPA_REPORT="1", TAPA_NIC_RATE=f"{1 + i + round_ % 8}gbit") for i in range(3)]
+        jobs = [start(calls=100, TAPA_REPORT="1", TAPA_NIC_RATE=f"{1 + i + round_ % 8}gbit") for i in range(8 if seconds else 3)]
         for job in jobs[1:]:
             begun = time.monotonic()
             while not (ranks := ranks_of(job)) and job.poll() is None and time.monotonic() < begun + 30:

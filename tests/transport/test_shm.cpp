@@ -325,6 +325,31 @@ TEST(ShmNode, WhatARankHasNoMemoryForHoldsUpNothing) {
   }
 }
 
+/// It comes in many parts, before its receive or behind it.
+TEST(ShmNode, WhatARankHasNoMemoryForMayBeLongerThanTheRings) {
+  for (const bool early : {false, true}) {
+    auto nodes = make_nodes(2);
+    ShmNode::Completions done;
+    std::vector<std::byte> sent = pattern(1, 1'000'000), next = pattern(2, 60), got(60);
+    static Piece none = nothing(sent.size());
+    const auto post = [&] {
+      nodes[1]->recv(0, 1, {&none, 1}, 0, &done);
+      nodes[1]->recv(0, 2, whole(got), 1, &done);
+    };
+    if (!early) post();
+    nodes[0]->send(1, 1, whole(sent), 2, &done);
+    nodes[0]->send(1, 2, whole(next), 3, &done);
+    nodes[1]->progress();
+    if (early) post();
+    for (int look = 0; look < 1000 && done.size() < 4; ++look) {
+      for (const auto& node : nodes) node->progress();
+    }
+    std::ranges::sort(done);
+    EXPECT_EQ(done, (ShmNode::Completions{0, 1, 2, 3}));
+    EXPECT_EQ(got, next);
+  }
+}
+
 TEST(ShmNode, WakesASleeper) {
   auto nodes = make_nodes(2);
   ShmNode::Completions sender, receiver;

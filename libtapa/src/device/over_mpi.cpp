@@ -59,8 +59,11 @@ int create(std::shared_ptr<MPI_Comm> ranks, const TAPA_Device_options* options, 
   PMPI_Comm_rank(*ranks, &rank);
   PMPI_Comm_size(*ranks, &size);
   MessageOffer offer;
-  offer.why_not = why_no_messages();
-  if (offer.why_not.empty()) offer.make = [ranks] { return std::make_unique<MpiMessenger>(*ranks); };
+  const int code = contained(kFunction, [&] {
+    offer.why_not = why_no_messages();
+    if (offer.why_not.empty()) offer.make = [ranks] { return std::make_unique<MpiMessenger>(*ranks); };
+  });
+  if (code != TAPA_DEVICE_SUCCESS) return code;
   return create_communicator(kFunction, rank, size, allgather_over_mpi, std::move(ranks), offer, options,
                              comm);
 }

@@ -34,18 +34,20 @@ class PieceCursor {
   explicit PieceCursor(Pieces pieces, std::size_t left = std::numeric_limits<std::size_t>::max())
       : rest_(pieces), left_(left) {}
 
-  /// The next bytes that lie together, at most `most`; none at the end, or when `most` is 0.
+  /// The next bytes that lie together, at most `most`; none at the end, or when `most` is 0. Of nothing()
+  /// each part is nothing.
   Piece take(std::size_t most) {
     while (!rest_.empty() && offset_ == rest_.front().size()) {
       rest_ = rest_.subspan(1);
       offset_ = 0;
     }
     if (rest_.empty()) return {};
-    const Piece here = rest_.front().subspan(offset_);
-    const std::size_t count = std::min({most, here.size(), left_});
+    const Piece& whole = rest_.front();
+    const std::size_t count = std::min({most, whole.size() - offset_, left_});
+    const Piece here = whole.data() == nullptr ? nothing(count) : whole.subspan(offset_, count);
     offset_ += count;
     left_ -= count;
-    return here.first(count);
+    return here;
   }
 
  private:
