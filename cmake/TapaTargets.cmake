@@ -128,7 +128,7 @@ endfunction()
 
 # Tests that stand for what strangers and faults do (label `attack`): files and folders of others, libraries and environments,
 # sockets and handles, clocks, limits and broken jobs, exchanges that fail.
-set(TAPA_ATTACK_TESTS "^(files_|preload_|faults_|api_limits_|program_learnt_|program_jumping_clock|device_(agreement|socket)_test$|\
+set(TAPA_ATTACK_TESTS "^(files_|preload_|faults_|api_limits_|program_cache_|program_jumping_clock|device_(agreement|socket)_test$|\
 api_environment_(tuning|topology)_|dit_c_(misuse|lost|late|mismatch)|dit_(session_status|plain_late|exchange_(arguments|local))$|\
 dit_plugins_(devices|bootstrap|.*_late_|.*_refused)|tools_lost_output)")
 

@@ -36,12 +36,12 @@ constexpr std::size_t kMost = 256;
 struct alignas(128) Flag {
   std::atomic<std::uint64_t> round;
 };
-struct alignas(128) Told {
+struct alignas(128) Times {
   double all, write, wait, read;
 };
 struct Shared {
   std::array<Flag, kMost> written, here;
-  std::array<Told, kMost> told;
+  std::array<Times, kMost> times;
   std::array<pid_t, kMost> pids;
 };
 
@@ -184,8 +184,8 @@ void await(std::array<Flag, kMost>& flags, std::size_t ranks, std::uint64_t roun
 }
 
 /// Means of so many rounds.
-Told rounds(Rank& r, const Way& way, int count) {
-  Told sum{};
+Times rounds(Rank& r, const Way& way, int count) {
+  Times sum{};
   for (int i = 0; i < count; ++i) {
     ++r.round;
     if (way.fresh) {
@@ -214,18 +214,18 @@ Told rounds(Rank& r, const Way& way, int count) {
 }
 
 /// Medians over the repeats.
-void print(const std::vector<Way>& chosen, const std::vector<std::vector<Told>>& results) {
+void print(const std::vector<Way>& chosen, const std::vector<std::vector<Times>>& results) {
   std::printf("%-16s %9s %9s %9s %9s\n", "us a round", "all", "write", "wait", "read");
   for (std::size_t w = 0; w < chosen.size(); ++w) {
-    const auto median = [&](double Told::*part) {
+    const auto median = [&](double Times::*part) {
       std::vector<double> values;
-      for (const Told& t : results[w]) values.push_back(t.*part);
+      for (const Times& t : results[w]) values.push_back(t.*part);
       const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
       std::nth_element(values.begin(), middle, values.end());
       return *middle;
     };
-    std::printf("%-16s %9.2f %9.2f %9.2f %9.2f\n", chosen[w].name.c_str(), median(&Told::all),
-                median(&Told::write), median(&Told::wait), median(&Told::read));
+    std::printf("%-16s %9.2f %9.2f %9.2f %9.2f\n", chosen[w].name.c_str(), median(&Times::all),
+                median(&Times::write), median(&Times::wait), median(&Times::read));
   }
 }
 
@@ -251,13 +251,13 @@ void barrier(Rank& r) {
 }
 
 /// The mean over the ranks of what each tells.
-Told mean_of(Rank& r, const Told& own) {
-  r.shared->told[r.self] = own;
+Times mean_of(Rank& r, const Times& own) {
+  r.shared->times[r.self] = own;
   barrier(r);
-  Told mean{};
+  Times mean{};
   for (std::size_t m = 0; m < r.ranks; ++m) {
-    for (double Told::*part : {&Told::all, &Told::write, &Told::wait, &Told::read})
-      mean.*part += r.shared->told[m].*part / static_cast<double>(r.ranks);
+    for (double Times::*part : {&Times::all, &Times::write, &Times::wait, &Times::read})
+      mean.*part += r.shared->times[m].*part / static_cast<double>(r.ranks);
   }
   barrier(r);
   return mean;
@@ -272,7 +272,7 @@ void run_rank(Rank r, const std::vector<Way>& chosen, int count) {
   std::vector<std::byte> received(r.ranks * r.bytes);
   r.recv = received.data();
   barrier(r);
-  std::vector<std::vector<Told>> results(chosen.size());
+  std::vector<std::vector<Times>> results(chosen.size());
   for (int repeat = 0; repeat < repeats; ++repeat) {
     for (std::size_t w = 0; w < chosen.size(); ++w) {  // in turn: other work on the machine meets all of them
       rounds(r, chosen[w], count / 4);

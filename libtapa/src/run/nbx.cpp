@@ -49,13 +49,13 @@ Nbx::~Nbx() {
 }
 
 void Nbx::start(const MessageSpace& space, int first_tag, int rank, std::span<const SparseMessage> messages,
-                std::uint64_t told, SparseInbox& inbox) {
+                std::uint64_t contribution, SparseInbox& inbox) {
   give_up();
   if (!flight_) flight_ = std::make_unique<Flight>();
   space_ = space;
   tag_ = first_tag;
   rank_ = rank;
-  told_ = told;
+  contribution_ = contribution;
   inbox_ = &inbox;
   ++calls_;
   stage_ = Stage::send;
@@ -123,8 +123,8 @@ bool Nbx::test() {
   if (stage_ == Stage::send || stage_ == Stage::barrier) receive_envelopes();
   if (stage_ == Stage::send && complete(flight_->sends)) {
     constexpr Combine how = Combine::sum;
-    barrier_.start(space_, tag_ + kBarrierTag, rank_, static_cast<int>(space_.in_world.size()), {&told_, 1},
-                   {&how, 1});
+    barrier_.start(space_, tag_ + kBarrierTag, rank_, static_cast<int>(space_.in_world.size()),
+                   {&contribution_, 1}, {&how, 1});
     stage_ = Stage::barrier;
   }
   if (stage_ == Stage::barrier && barrier_.test()) stage_ = Stage::rest;

@@ -35,14 +35,14 @@ class Nbx {
   Nbx& operator=(const Nbx&) = delete;
 
   /// Starts, with kTags tags of `space` from `first_tag` on, which are for this alone. The messages' data and
-  /// `inbox` are used until the end. All ranks learn the sum of the numbers `told`. Throws CallError.
+  /// `inbox` are used until the end. All ranks learn the sum of the numbers `contribution`. Throws CallError.
   void start(const MessageSpace& space, int first_tag, int rank, std::span<const SparseMessage> messages,
-             std::uint64_t told, SparseInbox& inbox);
+             std::uint64_t contribution, SparseInbox& inbox);
 
   /// Whether all has come and gone. Throws CallError.
   [[nodiscard]] bool test();
   /// After the end.
-  [[nodiscard]] std::uint64_t sum_told() const { return barrier_.result()[0]; }
+  [[nodiscard]] std::uint64_t contributed() const { return barrier_.result()[0]; }
   /// Whether all own messages have been received.
   [[nodiscard]] bool was_received() const { return stage_ != Stage::send; }
 
@@ -63,7 +63,7 @@ class Nbx {
   int tag_ = 0;
   int rank_ = 0;
   std::uint64_t calls_ = 0;
-  std::uint64_t told_ = 0;
+  std::uint64_t contribution_ = 0;
   SparseInbox* inbox_ = nullptr;
   std::unique_ptr<Flight> flight_;
   SmallReduce barrier_;
