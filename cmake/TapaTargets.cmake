@@ -6,6 +6,7 @@
 #   tapa_unit_test(NAME SOURCES... [LIBS ...] [ENV A=B ...] [TIMEOUT s] [SHARDS n] [EXCLUDE PATTERN] [ALONE] [LABELS ...])
 #   tapa_run_unit_test(TEST NAME [TIMEOUT s] [ENV A=B ...] [LABELS ...])
 #   tapa_mpi_program(NAME SOURCES... [LIBS ...])
+#   tapa_mpi_cases(NAME SOURCES... [LIBS ...])
 #   tapa_mpi_run(TEST RANKS PROGRAM [ARGS ...] [ENV A=B ...] [TIMEOUT s] [LABELS ...])
 #   tapa_script_test(TEST COMMAND ... [ENV A=B ...] [TIMEOUT s] [LABELS ...])
 #   tapa_skipped_test(TEST WHY [LABELS ...])
@@ -128,7 +129,7 @@ endfunction()
 
 # Tests that stand for what strangers and faults do (label `attack`): files and folders of others, libraries and environments,
 # sockets and handles, clocks, pages, limits of memory and broken jobs, exchanges that fail.
-set(TAPA_ATTACK_TESTS "^(files_|preload_|faults_|api_limits_|program_(learnt_|jumping_clock|huge_pages|address_space_)|\
+set(TAPA_ATTACK_TESTS "^(files_|preload_|faults_|api_limits_|program_(cache_|jumping_clock|huge_pages|address_space_)|\
 sparse_no_memory_|device_(agreement|socket)_test$|api_environment_(tuning|topology)_|dit_c_(misuse|lost|late|mismatch)|\
 dit_(session_status|plain_late|exchange_(arguments|local))$|dit_plugins_(devices|bootstrap|.*_late_|.*_refused)|tools_lost_output)")
 
@@ -253,6 +254,17 @@ function(tapa_mpi_program name)
   tapa_program(${name} ${ARG_UNPARSED_ARGUMENTS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/tests)
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} tapa_mpi tapa_build_flags)
+endfunction()
+
+# The same of GoogleTest cases, with the main() that they all have.
+function(tapa_mpi_cases name)
+  cmake_parse_arguments(ARG "" "" "LIBS" ${ARGN})
+  if(NOT TARGET tapa_mpi_main)
+    add_library(tapa_mpi_main OBJECT ${PROJECT_SOURCE_DIR}/tests/api/mpi_main.cpp)
+    target_link_libraries(tapa_mpi_main PRIVATE tapa_mpi GTest::gtest GTest::gmock tapa_build_flags)
+  endif()
+  tapa_mpi_program(${name} ${ARG_UNPARSED_ARGUMENTS} $<TARGET_OBJECTS:tapa_mpi_main> LIBS ${ARG_LIBS} GTest::gtest GTest::gmock)
+  set_property(GLOBAL APPEND PROPERTY TAPA_MPI_CASES ${name})
 endfunction()
 
 # Runs a program under mpirun, oversubscribed. mpirun itself ends the job at the time limit (MPIEXEC_TIMEOUT, known to

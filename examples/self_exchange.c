@@ -1,4 +1,4 @@
-/* A small exchange plugin: one rank, which talks to itself. A frame for plugins in C; it passes
+/* A small exchange plugin: one rank, which exchanges with itself. A frame for plugins in C; it passes
  *   dit-conformance --plugin PATH/libdit-exchange-self.so */
 #include <stdarg.h>
 #include <stdio.h>
@@ -168,7 +168,7 @@ static void abort_job(dit_context* context, int exit_code) {} /* the caller ends
 static const dit_exchange_plugin table = {.struct_size = sizeof(dit_exchange_plugin),
                                           .version = DIT_EXCHANGE_VERSION,
                                           .name = "self",
-                                          .description = "one rank that talks to itself",
+                                          .description = "one rank that exchanges with itself",
                                           .open = open_context,
                                           .close = close_context,
                                           .rank = zero,

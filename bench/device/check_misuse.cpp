@@ -177,9 +177,9 @@ void expect_count_errors(Ranks& ranks, std::size_t sent, std::size_t expected, i
     expect.that(named == 0, "the rank with another count is not named");
   }
   // Where rank 0 has seen no error it learns here of rank 1's.
-  const auto parting = std::chrono::steady_clock::now();
+  const auto begin = std::chrono::steady_clock::now();
   tapa_call(TAPA_Device_comm_free(&comm));
-  expect.that(since(parting) < 5, "to free a communicator takes as long as a time-out");
+  expect.that(since(begin) < 5, "to free a communicator takes as long as a time-out");
   ranks.barrier();  // nobody frees what others may still write to
 }
 

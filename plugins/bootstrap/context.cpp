@@ -150,8 +150,8 @@ void BootstrapContext::close() {
   }
   try {
     devices_.close();
-  } catch (const PluginFailure& untold) {
-    if (!failure) failure = untold;
+  } catch (const PluginFailure& unreported) {
+    if (!failure) failure = unreported;
   }
   if (!line_->stop(kMoment) && !failure)
     failure = PluginFailure(DIT_ERROR_TIMEOUT,

@@ -188,15 +188,15 @@ bool Line::do_round(const Steps& next) {
     for (const auto& step : next)
       mine.push_back({step->number_, step->bytes(), step->channel(), step->kind()});
   }
-  const Told told = tell(*functions_, mine, next.front()->blocks());
-  const std::vector<ReadyStep> ready = ready_steps(told.steps);
+  const Gathered gathered = gather_steps(*functions_, mine, next.front()->blocks());
+  const std::vector<ReadyStep> ready = ready_steps(gathered.steps);
   for (const ReadyStep& found : ready) {
     Step& step = **std::find_if(next.begin(), next.end(),
                                 [&](const auto& each) { return each->channel() == found.channel; });
     std::string problem = found.problem;
     std::vector<std::uint64_t> blocks;
     if (problem.empty() && step.kind() == StepKind::exchange) {
-      blocks = found.first ? told.blocks : gather_blocks(*functions_, step.blocks());
+      blocks = found.first ? gathered.blocks : gather_blocks(*functions_, step.blocks());
       problem = disagreement(blocks, size);
     }
     if (problem.empty())

@@ -37,7 +37,8 @@ void gather_rest(CallerFunctions& functions, std::span<const NextStep> mine,
 
 }  // namespace
 
-Told tell(CallerFunctions& functions, std::span<const NextStep> mine, std::span<const std::uint64_t> blocks) {
+Gathered gather_steps(CallerFunctions& functions, std::span<const NextStep> mine,
+                      std::span<const std::uint64_t> blocks) {
   const auto size = static_cast<std::size_t>(functions.size());
   Head head;
   head.count = mine.size();
@@ -49,20 +50,20 @@ Told tell(CallerFunctions& functions, std::span<const NextStep> mine, std::span<
   std::vector<std::byte> all(own.size() * size);
   functions.allgather(own.data(), all.data(), own.size());
 
-  Told told;
-  told.blocks.resize(2 * size * size);
+  Gathered gathered;
+  gathered.blocks.resize(2 * size * size);
   std::vector<std::uint64_t> counts;
   for (std::size_t rank = 0; rank < size; ++rank) {
     const std::byte* const from = &all[rank * own.size()];
     std::memcpy(&head, from, sizeof(Head));
-    std::memcpy(&told.blocks[rank * 2 * size], from + sizeof(Head), block_bytes);
+    std::memcpy(&gathered.blocks[rank * 2 * size], from + sizeof(Head), block_bytes);
     counts.push_back(head.count);
-    told.steps.emplace_back(
+    gathered.steps.emplace_back(
         head.steps.begin(),
         head.steps.begin() + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(head.count, kAtOnce)));
   }
-  gather_rest(functions, mine, counts, told.steps);
-  return told;
+  gather_rest(functions, mine, counts, gathered.steps);
+  return gathered;
 }
 
 std::vector<std::uint64_t> gather_blocks(CallerFunctions& functions, std::span<const std::uint64_t> mine) {

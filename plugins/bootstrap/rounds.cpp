@@ -33,16 +33,16 @@ std::string difference(const NextStep& first, const NextStep& other, std::size_t
 
 }  // namespace
 
-std::vector<ReadyStep> ready_steps(std::span<const std::vector<NextStep>> told) {
+std::vector<ReadyStep> ready_steps(std::span<const std::vector<NextStep>> steps_of) {
   std::vector<ReadyStep> ready;
-  for (const NextStep& step : told[0]) {
+  for (const NextStep& step : steps_of[0]) {
     ReadyStep found{step.channel, true, {}};
-    const bool by_all = std::all_of(told.begin(), told.end(), [&](const auto& steps) {
+    const bool by_all = std::all_of(steps_of.begin(), steps_of.end(), [&](const auto& steps) {
       const NextStep* const other = of_channel(steps, step.channel);
       if (other == nullptr) return false;
       found.first = found.first && other == steps.data();
       if (found.problem.empty())
-        found.problem = difference(step, *other, static_cast<std::size_t>(&steps - told.data()));
+        found.problem = difference(step, *other, static_cast<std::size_t>(&steps - steps_of.data()));
       return true;
     });
     if (by_all) ready.push_back(std::move(found));

@@ -30,8 +30,8 @@ struct ReadyStep {
   std::string problem;  ///< why it cannot be done, alike on all ranks; "" when it can
 };
 
-/// `told`: what each rank tells, oldest step first. In order of channels, alike on all ranks.
-[[nodiscard]] std::vector<ReadyStep> ready_steps(std::span<const std::vector<NextStep>> told);
+/// `steps_of`: what each rank tells, oldest step first. In order of channels, alike on all ranks.
+[[nodiscard]] std::vector<ReadyStep> ready_steps(std::span<const std::vector<NextStep>> steps_of);
 
 /// Whether ranks agree on the blocks of an exchange. `bytes`: of each rank 2 * size numbers, what it sends to
 /// each rank, and what it expects from each. The words for all ranks when they do not, else "".

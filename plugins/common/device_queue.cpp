@@ -233,24 +233,24 @@ DeviceQueue::Ending DeviceQueue::agree_on_end(bool failed) {
 
 void DeviceQueue::close() {
   if (exchange_ == nullptr) return;
-  std::optional<PluginFailure> untold;
+  std::optional<PluginFailure> unreported;
   try {
     for (const auto& request : requests_) request->end->wait();
     exchange_->check();
   } catch (const PluginFailure& failure) {
-    if (!failure_) untold = failure;
+    if (!failure_) unreported = failure;
     exchange_->stop();
   }
-  const bool failed = failure_ || untold;
+  const bool failed = failure_ || unreported;
   Ending ending = Ending::not_all_came;
   try {
     ending = agree_on_end(failed);
   } catch (const PluginFailure& failure) {  // the ranks cannot reach each other
-    if (!failed) untold = failure;
+    if (!failed) unreported = failure;
   }
   if (ending != Ending::all_well) exchange_->abandon();
   exchange_.reset();
-  if (untold) throw PluginFailure(*untold);
+  if (unreported) throw PluginFailure(*unreported);
   if (!failed && ending == Ending::not_all_came)
     throw PluginFailure(DIT_ERROR_TIMEOUT, "not all ranks have come to close within " +
                                                std::to_string(timeout_seconds_) +

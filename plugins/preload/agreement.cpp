@@ -84,17 +84,17 @@ const char* lacking_function() {
 
 /// What a rank brings into the agreement. All are reduced to the least, which is the own one where all agree.
 struct Ballot {
-  static constexpr std::size_t kPassing = 5;
-  std::array<long long, kPassing + 2 * kFunctions> words{};
+  static constexpr std::size_t kBypassed = 5;
+  std::array<long long, kBypassed + 2 * kFunctions> words{};
   Ballot() = default;
-  /// `passing`: the functions that a tool takes past the drop-in.
-  Ballot(int rank, int obstacle, const std::array<bool, kFunctions>& passing)
+  /// `bypassed`: the functions that a tool takes past the drop-in.
+  Ballot(int rank, int obstacle, const std::array<bool, kFunctions>& bypassed)
       : words{kMagic, -kMagic, kVersion, -kVersion,
               obstacle == kObstacles ? std::numeric_limits<long long>::max()
                                      : static_cast<long long>(rank) * kObstacles + obstacle} {
     for (std::size_t f = 0; f < kFunctions; ++f) {
-      words[kPassing + f] = passing[f] ? 1 : 0;
-      words[kPassing + kFunctions + f] = -words[kPassing + f];
+      words[kBypassed + f] = bypassed[f] ? 1 : 0;
+      words[kBypassed + kFunctions + f] = -words[kBypassed + f];
     }
   }
   [[nodiscard]] bool same_everywhere() const {
@@ -103,7 +103,7 @@ struct Ballot {
   [[nodiscard]] bool all_can() const { return words[4] == std::numeric_limits<long long>::max(); }
   /// Whether a function passes on some ranks only.
   [[nodiscard]] bool splits(std::size_t f) const {
-    return words[kPassing + f] != -words[kPassing + kFunctions + f];
+    return words[kBypassed + f] != -words[kBypassed + kFunctions + f];
   }
   [[nodiscard]] int first_rank_that_cannot() const { return static_cast<int>(words[4] / kObstacles); }
   [[nodiscard]] int obstacle() const { return static_cast<int>(words[4] % kObstacles); }
@@ -331,7 +331,7 @@ void agree() {
     return;
   }
   TAPA_PMPI(MPI_Comm_size)(mpi.world, &size);
-  const Ballot mine(rank, own_obstacle(judgement), passing_functions());
+  const Ballot mine(rank, own_obstacle(judgement), bypassed_functions());
   const Ballot all = size > 1 ? reduce(mine, rank, size) : mine;
   const bool ours = all.all_can();
   for (std::size_t f = 0; f < kFunctions; ++f) split[f] = all.splits(f);

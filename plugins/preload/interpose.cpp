@@ -66,8 +66,8 @@ class Function<int(Parameters...)> {
   }
 
   static void tell_open() {
-    static std::atomic<bool> told{false};
-    if (told.exchange(true)) return;
+    static std::atomic<bool> reported{false};
+    if (reported.exchange(true)) return;
     log_info("preload: without MPI_Init nothing is agreed: all-to-all goes to MPI");
   }
 

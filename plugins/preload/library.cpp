@@ -38,12 +38,12 @@ __attribute__((constructor)) void note_folder() {
 
 /// Tells libtapa that it is in a program that did not ask for it, and sets it up.
 void introduce(void* libtapa) {
-  const auto begin = reinterpret_cast<int (*)(const char*)>(dlsym(libtapa, "TAPA_Guest"));
+  const auto begin = reinterpret_cast<int (*)(const char*)>(dlsym(libtapa, "TAPA_Interpose_begin"));
   if (begin == nullptr) return;  // an older libtapa, which the program has loaded itself
   if (begin(TAPA_VERSION) != MPI_SUCCESS) {
     end_job("%s refuses the drop-in of version %s", file_name, TAPA_VERSION);
   }
-  end_drop_in = reinterpret_cast<int (*)()>(dlsym(libtapa, "TAPA_Guest_end"));
+  end_drop_in = reinterpret_cast<int (*)()>(dlsym(libtapa, "TAPA_Interpose_end"));
 }
 
 void* load() {

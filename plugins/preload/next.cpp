@@ -143,13 +143,13 @@ const FunctionNames& function_names() {
   return names_of_functions;
 }
 
-std::array<bool, kFunctions> passing_functions() {
-  std::array<bool, kFunctions> passing{};
-  std::ranges::transform(function_names(), passing.begin(), [](const auto& name) {
+std::array<bool, kFunctions> bypassed_functions() {
+  std::array<bool, kFunctions> bypassed{};
+  std::ranges::transform(function_names(), bypassed.begin(), [](const auto& name) {
     const void* const behind = dlsym(RTLD_NEXT, name.c_str());
     return behind != nullptr && passes(name.c_str(), behind);
   });
-  return passing;
+  return bypassed;
 }
 
 }  // namespace tapa::preload

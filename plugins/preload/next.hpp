@@ -34,6 +34,6 @@ namespace tapa::preload {
 constexpr std::size_t kFunctions = 72;
 using FunctionNames = std::array<Text<31>, kFunctions>;
 [[nodiscard]] const FunctionNames& function_names();
-[[nodiscard]] std::array<bool, kFunctions> passing_functions();
+[[nodiscard]] std::array<bool, kFunctions> bypassed_functions();
 
 }  // namespace tapa::preload

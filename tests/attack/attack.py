@@ -106,7 +106,7 @@ class Attack:
             self.part(f"random programs, seed {self.seed}", command, seconds)
 
     def racing_jobs(self, seconds: float) -> None:
-        self.ctest("-R", "^program_learnt_killed$", seconds=seconds)
+        self.ctest("-R", "^program_cache_killed$", seconds=seconds)
 
     def refused_calls(self, seconds: float) -> None:
         self.ctest("-R", "^dit_plugins_.*_refused$", "--parallel", "1", seconds=seconds / 3)

@@ -55,7 +55,7 @@ PlanResult plan(const std::string& choice, double seconds, bool given_up = false
   return {parse_choice(choice), seconds, 65, given_up};
 }
 
-/// A communicator of four ranks in a guest's program.
+/// A communicator of four ranks in a program under the drop-in.
 struct Communicator {
   explicit Communicator(std::vector<SizeResult> sizes = {}, bool limited = true, double spent = 1000)
       : Communicator(std::make_unique<Source>(), std::move(sizes), limited, spent) {}
@@ -141,10 +141,10 @@ TEST(Autotuner, APlanThatDoesNotKeepWhatTheModelSaysCostsFiveCalls) {
   const std::map<std::string, double> mpi_wins{{"linear", 4e-5}, {"mpi", 2e-5}};
   EXPECT_EQ(comm.call(5, mpi_wins), "mpi");
   EXPECT_EQ(comm.call(5, mpi_wins), "linear");
-  EXPECT_EQ(comm.call(100, mpi_wins), "mpi") << "and what follows is on the account";
+  EXPECT_EQ(comm.call(100, mpi_wins), "mpi") << "and what follows is on the budget";
 }
 
-TEST(Autotuner, APlanThatIsNotSaidToBeMuchFasterThanMpiWaitsForTheAccount) {
+TEST(Autotuner, APlanThatIsNotSaidToBeMuchFasterThanMpiWaitsForTheBudget) {
   Communicator comm({}, true, 0);
   EXPECT_EQ(comm.call(20, {{"mpi", 1.2e-5}}), "mpi");
   EXPECT_THAT(comm.called, ElementsAre("mpi"));

@@ -81,13 +81,13 @@ TEST(Autotuning, TheFastestWinsWhateverTheTimes) {
 /// After how many calls a plan that always takes `seconds` is given up, the best taking `best`.
 std::size_t most_calls(double seconds, double best) {
   std::size_t calls = 0;
-  bool doubtful = false;
+  bool undecided = false;
   for (const Autotuning::Round& round : Autotuning::kRounds) {
-    calls += doubtful ? std::min(round.calls, Autotuning::kDoubtful) : round.calls;
+    calls += undecided ? std::min(round.calls, Autotuning::kUndecided) : round.calls;
     const bool clear =
         seconds > best * (1 + round.slack) || seconds > best * (1 + Autotuning::kTie) + round.disturbance;
     if (round.slack > 0 && clear && seconds > best + round.margin) return calls;
-    doubtful = clear;
+    undecided = clear;
   }
   return calls;
 }
@@ -97,7 +97,7 @@ TEST(Autotuning, WhatASlowerPlanCostsIsBounded) {
   EXPECT_EQ(most_calls(0.012, 0.005), 3U);  // by 100 %
   EXPECT_EQ(most_calls(1.04, 1), 65U);
   EXPECT_EQ(most_calls(1e-5, 4e-6), 11U);    // over 5 us
-  EXPECT_EQ(most_calls(2e-6, 0.9e-6), 13U);  // never over the margin, but soon in doubt
+  EXPECT_EQ(most_calls(2e-6, 0.9e-6), 13U);  // never over the margin, but soon undecided
   EXPECT_EQ(most_calls(1e-5, 0.94e-5), 35U);
   for (const double unit : {1e-5, 1e-2, 1.0}) {
     for (const auto& times : all_times(3, unit)) {

@@ -162,7 +162,7 @@ TEST(ProbeBudget, MpiIsKeptUnlessAPlanIsClearlyFaster) {
   EXPECT_EQ(program.winner(), kMpi);
 }
 
-// The sizes of a communicator have one account.
+// The sizes of a communicator have one budget.
 TEST(ProbeBudget, ManySizesAreNotManyBudgets) {
   const double spent = 0.3;
   ProbeBudget budget(spent);

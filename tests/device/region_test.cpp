@@ -17,7 +17,7 @@ struct Part {
 
 std::vector<Part> parts_of(const Region& region) {
   std::vector<Part> parts{{0, sizeof(LocalState), alignof(LocalState)},
-                          {sizeof(LocalState), sizeof(Partings), alignof(Partings)}};
+                          {sizeof(LocalState), sizeof(Teardowns), alignof(Teardowns)}};
   const Tuning& tuning = region.tuning;
   for (int peer = 0; peer < region.size; ++peer) {
     for (int channel = 0; channel < region.channels(); ++channel) {

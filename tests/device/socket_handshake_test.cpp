@@ -55,15 +55,16 @@ class Handshakes : public testing::Test {
 
   /// What an end makes of what is there, and still comes.
   template <class End>
-  Talk outcome(End& end, const Descriptor& socket) const {
-    Talk talk = Talk::under_way;
-    for (const auto late = soon(); talk == Talk::under_way && std::chrono::steady_clock::now() < late;)
-      talk = end.proceed(digest_, socket);
-    return talk;
+  Handshake outcome(End& end, const Descriptor& socket) const {
+    Handshake handshake = Handshake::under_way;
+    for (const auto late = soon();
+         handshake == Handshake::under_way && std::chrono::steady_clock::now() < late;)
+      handshake = end.proceed(digest_, socket);
+    return handshake;
   }
 
-  [[nodiscard]] CallerTalk caller() const { return {pairing_, token_}; }
-  [[nodiscard]] CalledTalk called() const { return {pairing_.called, token_}; }
+  [[nodiscard]] CallerHandshake caller() const { return {pairing_, token_}; }
+  [[nodiscard]] CalledHandshake called() const { return {pairing_.called, token_}; }
 
   /// What a rank with some token would claim on a connection.
   static Claim claim_on(const Descriptor& socket, const Pairing& pairing = {5, 2, 3}) {
@@ -76,17 +77,17 @@ class Handshakes : public testing::Test {
 
   /// What becomes of a caller who says `first(hello)` and `last(confirmation)` in place of what a rank would.
   template <class First, class Last>
-  Talk outcome_of(const First& first, const Last& last) {
+  Handshake outcome_of(const First& first, const Last& last) {
     const Ends ends = connect();
-    CalledTalk end = called();
+    CalledHandshake end = called();
     Claim claim = claim_on(ends.caller);
     say(ends.caller, first(bytes_of(hello(claim, token_))));
     Answer answer{};
     std::size_t got = 0;
-    Talk talk = Talk::under_way;
+    Handshake handshake = Handshake::under_way;
     for (const auto late = soon(); got < sizeof(answer) && std::chrono::steady_clock::now() < late;) {
-      talk = end.proceed(digest_, ends.called);
-      if (talk == Talk::failed) return talk;
+      handshake = end.proceed(digest_, ends.called);
+      if (handshake == Handshake::failed) return handshake;
       (void)read_on(ends.caller, &answer, sizeof(answer), got);
     }
     claim.step = Claim::confirms;
@@ -128,14 +129,14 @@ TEST_F(Handshakes, DigestsAreThoseOfTheStandard) {  // RFC 4231, case 2
 
 TEST_F(Handshakes, TwoRanksBelieveEachOther) {
   const Ends ends = connect();
-  CallerTalk one = caller();
-  CalledTalk other = called();
-  Talk heard = Talk::under_way, said = Talk::under_way;
-  for (const auto late = soon(); (heard != Talk::done || said != Talk::done);) {
+  CallerHandshake one = caller();
+  CalledHandshake other = called();
+  Handshake heard = Handshake::under_way, said = Handshake::under_way;
+  for (const auto late = soon(); (heard != Handshake::done || said != Handshake::done);) {
     ASSERT_LT(std::chrono::steady_clock::now(), late);
-    if (said != Talk::done) said = one.proceed(digest_, ends.caller);
-    if (heard != Talk::done) heard = other.proceed(digest_, ends.called);
-    ASSERT_TRUE(heard != Talk::failed && said != Talk::failed);
+    if (said != Handshake::done) said = one.proceed(digest_, ends.caller);
+    if (heard != Handshake::done) heard = other.proceed(digest_, ends.called);
+    ASSERT_TRUE(heard != Handshake::failed && said != Handshake::failed);
   }
   EXPECT_EQ(other.pairing().caller, 5);
   EXPECT_EQ(other.pairing().channel, 3);
@@ -143,8 +144,8 @@ TEST_F(Handshakes, TwoRanksBelieveEachOther) {
 
 TEST_F(Handshakes, TheTokenIsNotSent) {
   const Ends ends = connect();
-  CallerTalk one = caller();
-  EXPECT_EQ(one.proceed(digest_, ends.caller), Talk::under_way);
+  CallerHandshake one = caller();
+  EXPECT_EQ(one.proceed(digest_, ends.caller), Handshake::under_way);
   Hello hello{};
   EXPECT_TRUE(read_all(ends.called, &hello, sizeof(hello)));
   const Bytes said = bytes_of(hello);
@@ -165,37 +166,37 @@ TEST_F(Handshakes, EveryByteOfAClaimCounts) {
 }
 
 TEST_F(Handshakes, ACallerWithoutTheTokenIsRefused) {
-  EXPECT_EQ(outcome_of(as_it_is, as_it_is), Talk::done);  // as a rank
+  EXPECT_EQ(outcome_of(as_it_is, as_it_is), Handshake::done);  // as a rank
   for (std::size_t bit = 0; bit < 8 * sizeof(Hello); ++bit)
-    ASSERT_EQ(outcome_of(damaged(bit), as_it_is), Talk::failed) << "bit " << bit;
+    ASSERT_EQ(outcome_of(damaged(bit), as_it_is), Handshake::failed) << "bit " << bit;
   for (std::size_t bit = 0; bit < 8 * sizeof(Proof); ++bit)
-    ASSERT_EQ(outcome_of(as_it_is, damaged(bit)), Talk::failed) << "bit " << bit;
+    ASSERT_EQ(outcome_of(as_it_is, damaged(bit)), Handshake::failed) << "bit " << bit;
 }
 
 TEST_F(Handshakes, WhoEndsInTheMiddleIsRefused) {
   for (std::size_t length = 0; length < sizeof(Hello); ++length) {
     const Ends ends = connect();
-    CalledTalk end = called();
+    CalledHandshake end = called();
     Bytes words = bytes_of(hello(claim_on(ends.caller), token_));
     words.resize(length);
     say(ends.caller, words);
     ::shutdown(ends.caller.get(), SHUT_WR);
-    ASSERT_EQ(outcome(end, ends.called), Talk::failed) << length << " bytes";
+    ASSERT_EQ(outcome(end, ends.called), Handshake::failed) << length << " bytes";
   }
   const auto some = [](Bytes words) { return words.pop_back(), words; };
-  EXPECT_EQ(outcome_of(as_it_is, some), Talk::failed);
+  EXPECT_EQ(outcome_of(as_it_is, some), Handshake::failed);
 }
 
 TEST_F(Handshakes, WhoSpeaksSlowlyHoldsUpNobody) {
   const Ends ends = connect();
-  CalledTalk end = called();
+  CalledHandshake end = called();
   for (const std::uint8_t each : bytes_of(hello(claim_on(ends.caller), token_))) {
-    EXPECT_EQ(end.proceed(digest_, ends.called), Talk::under_way);
+    EXPECT_EQ(end.proceed(digest_, ends.called), Handshake::under_way);
     EXPECT_FALSE(end.knows_caller());
     say(ends.caller, {each});
   }
   for (const auto late = soon(); !end.knows_caller() && std::chrono::steady_clock::now() < late;)
-    EXPECT_EQ(end.proceed(digest_, ends.called), Talk::under_way);
+    EXPECT_EQ(end.proceed(digest_, ends.called), Handshake::under_way);
   EXPECT_TRUE(end.knows_caller());
 }
 
@@ -203,19 +204,19 @@ TEST_F(Handshakes, WhatWasSaidBeforeIsRefused) {
   Bytes asked, confirmed;
   const auto keep = [](Bytes& kept) { return [&kept](Bytes words) { return kept = words; }; };
   const auto again = [](const Bytes& kept) { return [&kept](const Bytes&) { return kept; }; };
-  EXPECT_EQ(outcome_of(keep(asked), keep(confirmed)), Talk::done);
-  EXPECT_EQ(outcome_of(again(asked), as_it_is), Talk::failed);
-  EXPECT_EQ(outcome_of(as_it_is, again(confirmed)), Talk::failed);
+  EXPECT_EQ(outcome_of(keep(asked), keep(confirmed)), Handshake::done);
+  EXPECT_EQ(outcome_of(again(asked), as_it_is), Handshake::failed);
+  EXPECT_EQ(outcome_of(as_it_is, again(confirmed)), Handshake::failed);
 }
 
 TEST_F(Handshakes, WhatIsForAnotherRankOrFromAnotherAddressIsRefused) {
   const auto is_believed = [&](const Pairing& pairing, const Number& token, bool elsewhere) {
     const Ends ends = connect();
     const Ends others = connect();
-    CalledTalk end = called();
+    CalledHandshake end = called();
     say(ends.caller, bytes_of(hello(claim_on(elsewhere ? others.caller : ends.caller, pairing), token)));
     ::shutdown(ends.caller.get(), SHUT_WR);
-    EXPECT_EQ(outcome(end, ends.called), Talk::failed);
+    EXPECT_EQ(outcome(end, ends.called), Handshake::failed);
     return end.knows_caller();
   };
   EXPECT_TRUE(is_believed(pairing_, token_, false));
@@ -228,8 +229,8 @@ TEST_F(Handshakes, WhatIsForAnotherRankOrFromAnotherAddressIsRefused) {
 TEST_F(Handshakes, AnAnswerThatIsTheQuestionIsRefused) {
   const auto outcome_with = [&](const auto& answer_to) {
     const Ends ends = connect();
-    CallerTalk one = caller();
-    EXPECT_EQ(one.proceed(digest_, ends.caller), Talk::under_way);
+    CallerHandshake one = caller();
+    EXPECT_EQ(one.proceed(digest_, ends.caller), Handshake::under_way);
     Hello asked{};
     EXPECT_TRUE(read_all(ends.called, &asked, sizeof(asked)));
     Claim claim{Claim::answers, pairing_, asked.number, {}, other_end(ends.called), own_end(ends.called)};
@@ -240,19 +241,19 @@ TEST_F(Handshakes, AnAnswerThatIsTheQuestionIsRefused) {
     claim.of_called = random_number();
     return Answer{claim.of_called, proof_of(digest_, token_, claim)};
   };
-  EXPECT_EQ(outcome_with(right), Talk::done);
+  EXPECT_EQ(outcome_with(right), Handshake::done);
   EXPECT_EQ(outcome_with([](const Hello& asked, const Claim&) {
               return Answer{asked.number, asked.proof};
             }),
-            Talk::failed);
+            Handshake::failed);
   EXPECT_EQ(outcome_with([](const Hello& asked, const Claim&) {
               return Answer{{}, asked.proof};
             }),
-            Talk::failed);
+            Handshake::failed);
   EXPECT_EQ(outcome_with([&](const Hello& asked, const Claim& claim) {
               return Answer{random_number(), right(asked, claim).proof};
             }),
-            Talk::failed);
+            Handshake::failed);
 }
 
 /// Random words, in pieces, to either end: none is believed, and each ends.
@@ -265,20 +266,21 @@ TEST_F(Handshakes, NoiseIsRefused) {
   };
   for (int round = 0; round < 300; ++round) {
     const Ends ends = connect();
-    CallerTalk one = caller();
-    CalledTalk other = called();
+    CallerHandshake one = caller();
+    CalledHandshake other = called();
     const bool to_caller = round % 2 == 0;
     const Descriptor& stranger = to_caller ? ends.called : ends.caller;
-    Talk talk = Talk::under_way;
-    for (int piece = 0; piece < 3 && talk == Talk::under_way; ++piece) {
+    Handshake handshake = Handshake::under_way;
+    for (int piece = 0; piece < 3 && handshake == Handshake::under_way; ++piece) {
       const Bytes noise = words();
       if (!noise.empty()) (void)write_few(stranger, noise.data(), noise.size());
-      talk = to_caller ? one.proceed(digest_, ends.caller) : other.proceed(digest_, ends.called);
-      ASSERT_NE(talk, Talk::done);
+      handshake = to_caller ? one.proceed(digest_, ends.caller) : other.proceed(digest_, ends.called);
+      ASSERT_NE(handshake, Handshake::done);
     }
     ::shutdown(stranger.get(), SHUT_WR);
-    if (talk == Talk::under_way) talk = to_caller ? outcome(one, ends.caller) : outcome(other, ends.called);
-    ASSERT_EQ(talk, Talk::failed);
+    if (handshake == Handshake::under_way)
+      handshake = to_caller ? outcome(one, ends.caller) : outcome(other, ends.called);
+    ASSERT_EQ(handshake, Handshake::failed);
   }
 }
 

@@ -9,16 +9,7 @@
 #include <cstring>
 #include <vector>
 
-#ifdef USE_TAPA
-#include <tapa/tapa.h>
-#define Alltoall TAPA_Alltoall
-#define Alltoallv TAPA_Alltoallv
-#define Ialltoall TAPA_Ialltoall
-#else
-#define Alltoall MPI_Alltoall
-#define Alltoallv MPI_Alltoallv
-#define Ialltoall MPI_Ialltoall
-#endif
+#include "linked_names.h"
 
 namespace {
 
@@ -46,8 +37,8 @@ int exchange(MPI_Comm comm, int count, bool spread, bool nonblocking) {
     for (int i = 0; i < count; ++i) send[at(peer, i)] = value(rank, peer, i);
   }
   MPI_Request request = MPI_REQUEST_NULL;
-  int code = nonblocking ? Ialltoall(send.data(), count, type, recv.data(), count, type, comm, &request)
-                         : Alltoall(send.data(), count, type, recv.data(), count, type, comm);
+  int code = nonblocking ? MPI_Ialltoall(send.data(), count, type, recv.data(), count, type, comm, &request)
+                         : MPI_Alltoall(send.data(), count, type, recv.data(), count, type, comm);
   if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
   int wrong = code != MPI_SUCCESS ? 1 : 0;
   for (int peer = 0; peer < size; ++peer) {
@@ -72,8 +63,8 @@ int ragged(MPI_Comm comm) {
     displs[p] = peer * size;
     for (int i = 0; i < sendcounts[p]; ++i) send[p * n + static_cast<std::size_t>(i)] = value(rank, peer, i);
   }
-  int wrong = Alltoallv(send.data(), sendcounts.data(), displs.data(), MPI_INT, recv.data(),
-                        recvcounts.data(), displs.data(), MPI_INT, comm) != MPI_SUCCESS
+  int wrong = MPI_Alltoallv(send.data(), sendcounts.data(), displs.data(), MPI_INT, recv.data(),
+                            recvcounts.data(), displs.data(), MPI_INT, comm) != MPI_SUCCESS
                   ? 1
                   : 0;
   for (int peer = 0; peer < size; ++peer) {
@@ -87,7 +78,7 @@ int ragged(MPI_Comm comm) {
 /// A call that MPI refuses on every rank; its error handler returns.
 int refused() {
   int data[2] = {0, 0};
-  return Alltoall(data, -1, MPI_INT, data + 1, 1, MPI_INT, MPI_COMM_WORLD) == MPI_SUCCESS ? 1 : 0;
+  return MPI_Alltoall(data, -1, MPI_INT, data + 1, 1, MPI_INT, MPI_COMM_WORLD) == MPI_SUCCESS ? 1 : 0;
 }
 
 void calls(const char* when) {

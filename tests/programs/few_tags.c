@@ -1,4 +1,4 @@
-/* For guest: an MPI that has few tags. The program's functions come before those of the libraries. */
+/* For legal: an MPI that has few tags. The program's functions come before those of the libraries. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>

@@ -21,16 +21,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "linked_names.h"
 #include "persistent.h"
 #ifdef Alltoall_init
 #define PERSISTENT 1
 #endif
 #ifdef USE_TAPA
-#include <tapa/tapa.h>
-#define MPI_Alltoall TAPA_Alltoall
-#define MPI_Alltoallv TAPA_Alltoallv
-#define MPI_Alltoallw TAPA_Alltoallw
-#define MPI_Ialltoall TAPA_Ialltoall
 #undef Alltoall_init
 #define Alltoall_init TAPA_Alltoall_init
 #define MPI_Start TAPA_Start

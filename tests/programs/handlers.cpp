@@ -9,16 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#ifdef USE_TAPA
-#include <tapa/tapa.h>
-#define Alltoall TAPA_Alltoall
-#define Alltoallv TAPA_Alltoallv
-#define Ialltoall TAPA_Ialltoall
-#else
-#define Alltoall MPI_Alltoall
-#define Alltoallv MPI_Alltoallv
-#define Ialltoall MPI_Ialltoall
-#endif
+#include "linked_names.h"
 
 namespace {
 
@@ -95,23 +86,23 @@ void make(Mistake mistake, const Comms& comms) {
   counts[0] = -2;
   switch (mistake) {
     case Mistake::count:
-      Alltoall(send, -1, MPI_INT, recv, 1, MPI_INT, comms.intra);
+      MPI_Alltoall(send, -1, MPI_INT, recv, 1, MPI_INT, comms.intra);
       break;
     case Mistake::recvcount:
-      Alltoall(send, 2, MPI_INT, recv, 1, MPI_INT, comms.intra);
+      MPI_Alltoall(send, 2, MPI_INT, recv, 1, MPI_INT, comms.intra);
       break;
     case Mistake::nonblocking:
-      Ialltoall(send, 1, MPI_INT, recv, -1, MPI_INT, comms.intra, &request);
+      MPI_Ialltoall(send, 1, MPI_INT, recv, -1, MPI_INT, comms.intra, &request);
       break;
     case Mistake::ragged:
-      Alltoallv(send, counts, displs, MPI_INT, recv, counts, displs, MPI_INT, comms.intra);
+      MPI_Alltoallv(send, counts, displs, MPI_INT, recv, counts, displs, MPI_INT, comms.intra);
       break;
     case Mistake::uncommitted:
-      Alltoall(send, 1, rows_of_rows(), recv, 1, rows_of_rows(), comms.intra);
+      MPI_Alltoall(send, 1, rows_of_rows(), recv, 1, rows_of_rows(), comms.intra);
       break;
     case Mistake::in_place: {
       static std::vector<char> memory(64 * std::size_t{3 << 20});
-      Alltoall(MPI_IN_PLACE, 0, MPI_BYTE, memory.data(), 1, long_pieces(), comms.intra);
+      MPI_Alltoall(MPI_IN_PLACE, 0, MPI_BYTE, memory.data(), 1, long_pieces(), comms.intra);
       break;
     }
     case Mistake::longer: {
@@ -121,11 +112,11 @@ void make(Mistake mistake, const Comms& comms) {
       std::fill_n(ones, 64, 1);
       std::fill_n(counts, 64, 1);
       if (rank == 1) counts[0] = 2;
-      Alltoallv(send, counts, displs, MPI_INT, recv, ones, displs, MPI_INT, comms.intra);
+      MPI_Alltoallv(send, counts, displs, MPI_INT, recv, ones, displs, MPI_INT, comms.intra);
       break;
     }
     case Mistake::intercommunicator:
-      Alltoall(send, -1, MPI_INT, recv, 1, MPI_INT, comms.inter);
+      MPI_Alltoall(send, -1, MPI_INT, recv, 1, MPI_INT, comms.inter);
       break;
   }
 }
@@ -167,11 +158,11 @@ int right_calls(MPI_Comm comm) {
       send[static_cast<std::size_t>(peer)] = rank * 100 + peer * 10 + round;
     recv.assign(n, -1);
     MPI_Request request = MPI_REQUEST_NULL;
-    if (round % 3 == 0) Alltoall(send.data(), 1, MPI_INT, recv.data(), 1, MPI_INT, comm);
-    if (round % 3 == 1) Ialltoall(send.data(), 1, MPI_INT, recv.data(), 1, MPI_INT, comm, &request);
+    if (round % 3 == 0) MPI_Alltoall(send.data(), 1, MPI_INT, recv.data(), 1, MPI_INT, comm);
+    if (round % 3 == 1) MPI_Ialltoall(send.data(), 1, MPI_INT, recv.data(), 1, MPI_INT, comm, &request);
     if (round % 3 == 2) {
-      Alltoallv(send.data(), ones.data(), displs.data(), MPI_INT, recv.data(), ones.data(), displs.data(),
-                MPI_INT, comm);
+      MPI_Alltoallv(send.data(), ones.data(), displs.data(), MPI_INT, recv.data(), ones.data(), displs.data(),
+                    MPI_INT, comm);
     }
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     for (int peer = 0; peer < size; ++peer)

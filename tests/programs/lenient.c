@@ -5,12 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef USE_TAPA
-#include <tapa/tapa.h>
-#define MPI_Alltoall TAPA_Alltoall
-#define MPI_Alltoallv TAPA_Alltoallv
-#define MPI_Ialltoall TAPA_Ialltoall
-#endif
+
+#include "linked_names.h"
 
 enum { kMost = 40000 };
 

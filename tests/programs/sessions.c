@@ -6,11 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "linked_names.h"
 #ifdef USE_TAPA
-#include <tapa/tapa.h>
-#define MPI_Alltoall TAPA_Alltoall
-#define MPI_Alltoallv TAPA_Alltoallv
-#define MPI_Ialltoall TAPA_Ialltoall
 #define MPI_Alltoall_init TAPA_Alltoall_init
 #define MPI_Alltoall_c TAPA_Alltoall_c
 #define MPI_Alltoallv_c TAPA_Alltoallv_c

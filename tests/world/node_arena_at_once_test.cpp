@@ -79,11 +79,11 @@ void wait_until(const Condition& condition) {
 class TwoMembers : public testing::TestWithParam<bool> {};
 
 TEST_P(TwoMembers, TakeRegionsUseAndLeaveThem) {
-  struct Told {
+  struct Taken {
     std::atomic<std::uint64_t> number;
     ArenaRegion region;
   };
-  const Beside<Told> told;
+  const Beside<Taken> taken;
   constexpr std::uint64_t times = 400;
   const int wrong = as_two(GetParam(), [&](NodeArena& arena, std::size_t rank) {
     int bad = 0;
@@ -93,12 +93,12 @@ TEST_P(TwoMembers, TakeRegionsUseAndLeaveThem) {
       if (rank == 0) {
         std::optional<ArenaRegion> region;
         wait_until([&] { return (region = arena.take(2)).has_value(); });
-        told.shared->region = *region;
-        told.shared->number.store(time, std::memory_order_release);
+        taken.shared->region = *region;
+        taken.shared->number.store(time, std::memory_order_release);
       } else {
-        wait_until([&] { return told.shared->number.load(std::memory_order_acquire) == time; });
+        wait_until([&] { return taken.shared->number.load(std::memory_order_acquire) == time; });
       }
-      const ArenaRegion region = told.shared->region;
+      const ArenaRegion region = taken.shared->region;
       const std::size_t self = (rank + alike()) % 2;
       ShmBuffers buffers(self, {arena.unit(region.first), arena.unit(region.first + 1)},
                          {arena.bell(self == 0 ? rank : 1 - rank), arena.bell(self == 0 ? 1 - rank : rank)},

@@ -22,7 +22,7 @@ PACKAGES = {
     "mpiexec.mpich": "mpich",
 }
 # TAPA_BUILD is ours, not the library's. With PMIX_MCA_gds=hash, which images made for one machine set, Open MPI 4.1 takes a
-# rank of another node for one of its own: ranks of a node talk over TCP, and MPI_Comm_split_type makes groups that differ.
+# rank of another node for one of its own: ranks of a node use TCP, and MPI_Comm_split_type makes groups that differ.
 NOT_HANDED_ON = ("TAPA_BUILD", "PMIX_MCA_gds")
 TOOLS = ("ip", "tc", "nsenter")  # what every cluster needs
 LAUNCHERS = {"openmpi": ("mpirun.openmpi", "mpirun"), "mpich": ("mpiexec.mpich", "mpiexec.hydra")}

@@ -8,7 +8,7 @@ namespace dit::conformance {
 namespace {
 
 // All ranks pass the same wrong options, so it does not matter whether a plugin looks at them before or after
-// it talks to its peers.
+// it sends to its peers.
 void open(ExchangeContext& context, Findings& findings) {
   const dit_exchange_plugin& table = context.plugin().table();
   const auto refused = [&](const std::string& what, const dit_open_options* options,

@@ -212,8 +212,8 @@ std::vector<std::vector<std::byte>> Member::gather(std::span<const std::byte> ow
   const auto ranks = static_cast<std::size_t>(size());
   const std::uint64_t bytes = own.size();
   std::vector<std::uint64_t> sizes(ranks);
-  const std::vector<std::byte> told = context()->all_gather(std::as_bytes(std::span(&bytes, 1)));
-  std::memcpy(sizes.data(), told.data(), ranks * sizeof(std::uint64_t));
+  const std::vector<std::byte> sizes_of_all = context()->all_gather(std::as_bytes(std::span(&bytes, 1)));
+  std::memcpy(sizes.data(), sizes_of_all.data(), ranks * sizeof(std::uint64_t));
   // All ranks give the same number of bytes: the longest.
   const std::size_t longest = *std::max_element(sizes.begin(), sizes.end());
   std::vector<std::byte> padded(own.begin(), own.end());

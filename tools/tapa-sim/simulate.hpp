@@ -34,8 +34,8 @@ struct Limits {
   std::size_t data_limit = 0;  ///< exchanges of more bytes (all ranks' blocks together) run without data
 };
 
-/// Told how many exchanges of all are done.
-using Told = std::function<void(std::size_t done, std::size_t all)>;
+/// Called with how many exchanges of all are done.
+using Report = std::function<void(std::size_t done, std::size_t all)>;
 
 /// What one process left.
 struct Outcome {
@@ -46,6 +46,6 @@ struct Outcome {
 /// Outcomes in the order of `simulations`. Throws std::runtime_error when nothing can be run at all.
 [[nodiscard]] std::vector<Outcome> simulate(const sim::Job& machine,
                                             const std::vector<Simulation>& simulations, const Limits& limits,
-                                            const Told& told);
+                                            const Report& report);
 
 }  // namespace tapa::sim_tool

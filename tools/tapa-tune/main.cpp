@@ -121,14 +121,14 @@ void run(const Options& options, int rank) {
     return;
   }
   if (rank == 0) tapa::require_writable("--output", options.output);
-  const bool talk = rank == 0 && !options.quiet;
+  const bool verbose = rank == 0 && !options.quiet;
   const tapa::Tuning tuning =
-      tapa::measure(MPI_COMM_WORLD, topology, options.request, [talk](const std::string& what) {
-        if (talk) {
+      tapa::measure(MPI_COMM_WORLD, topology, options.request, [verbose](const std::string& what) {
+        if (verbose) {
           std::fprintf(stderr, "measuring %s\n", what.c_str());
         }
       });
-  if (talk) {
+  if (verbose) {
     print_machine(tuning);
     print_choices(tuning);
     print_left_out(tuning, options.request.sizes);
@@ -136,7 +136,7 @@ void run(const Options& options, int rank) {
   if (rank == 0) {
     tapa::write_file("--output", options.output, tapa::tuning_json(tuning));
   }
-  if (talk) {
+  if (verbose) {
     std::printf("# written: %s\n", options.output.c_str());
   }
 }

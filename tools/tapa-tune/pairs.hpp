@@ -1,5 +1,5 @@
 /// @file
-/// Which ranks talk to which when a level is measured. Pure.
+/// Which ranks send to which when a level is measured. Pure.
 #pragma once
 
 #include <vector>

@@ -4,14 +4,10 @@
 #include <cstring>
 #include <optional>
 
+#include "predict/median.hpp"
+
 namespace dit {
 namespace {
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// Entry by entry the smallest or the largest figure of all ranks.
 std::vector<double> agreed(const std::vector<double>& own, const std::vector<bool>& smallest,

@@ -25,8 +25,8 @@ Order make_shared_order(Schedule schedule, const StepGraph& graph, ExchangeConte
   }
   const std::size_t most = 2 * graph.steps.size();  // start and wait
   const auto numbers = std::make_shared<std::array<std::vector<std::uint64_t>, 2>>();
-  auto& [own, told] = *numbers;
-  told.resize(most, 0);
+  auto& [own, everyone] = *numbers;
+  everyone.resize(most, 0);
   std::vector<dit_block> send(static_cast<std::size_t>(context->size()));
   std::vector<dit_block> recv(send.size());
   recv[0].bytes = most * sizeof(std::uint64_t);
@@ -43,14 +43,14 @@ Order make_shared_order(Schedule schedule, const StepGraph& graph, ExchangeConte
   }
   dit_exchange_call call{};
   call.send = own.data();
-  call.recv = told.data();
+  call.recv = everyone.data();
   call.send_blocks = send.data();
   call.recv_blocks = recv.data();
   call.label = "order of steps";
   context->exchange(call, numbers);
   Order order;
-  for (std::size_t i = 0; i < most && told[i] != 0; ++i) {
-    order.push_back(action_of(told[i]));
+  for (std::size_t i = 0; i < most && everyone[i] != 0; ++i) {
+    order.push_back(action_of(everyone[i]));
   }
   return order;
 }

@@ -9,6 +9,8 @@
 #include <numeric>
 #include <span>
 
+#include "predict/median.hpp"
+
 namespace dit {
 
 namespace {
@@ -25,12 +27,6 @@ constexpr double coding_seconds = 0.015;  // of each mode: longer than a turn on
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 /// Levels from the first to the last, both included.

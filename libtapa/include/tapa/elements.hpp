@@ -18,11 +18,11 @@
 
 namespace tapa {
 
-/** A call that failed. what() is the library's account: argument, value, and what would have been right. */
+/** A call that failed. what() is the library's message: argument, value, and what would have been right. */
 class Error : public std::runtime_error {
  public:
   /** @param code MPI error code
-   *  @param what account in words */
+   *  @param what the message */
   Error(int code, const std::string& what) : std::runtime_error(what), code_(code) {}
 
   /** The MPI error code. */

@@ -400,10 +400,10 @@ TAPA_API const char* TAPA_Last_error(void);
 /** For the drop-in alone, in MPI_Init: the program knows nothing of the library. What cannot be set up is
  * MPI's, and options that are wrong are warned about and do not end it. `version`: the drop-in's;
  * MPI_ERR_OTHER when it is not this library's. Collective over MPI_COMM_WORLD. */
-TAPA_API int TAPA_Guest(const char* version);
+TAPA_API int TAPA_Interpose_begin(const char* version);
 /** For the drop-in alone: MPI_Finalize has begun, and nothing that the program hung on MPI_COMM_SELF is left.
  * Collective over MPI_COMM_WORLD where rank 0 of it has asked for a report. */
-TAPA_API int TAPA_Guest_end(void);
+TAPA_API int TAPA_Interpose_end(void);
 /** Version of the library that is running, which may differ from the header's. */
 TAPA_API int TAPA_Get_version(int* major, int* minor, int* patch);
 /** @} */

@@ -35,13 +35,13 @@ int init_edges(const Arguments& arguments, MPI_Request* request) {
   int TAPA_##NAME(PARAMETERS, MPI_Info, MPI_Request* request) {        \
     return RUN(FORM##_arguments("TAPA_" #NAME, __VA_ARGS__), request); \
   }
-#define TAPA_PASSING_ENTRY(NAME, FORM, PARAMETERS, ...)                                     \
+#define TAPA_FORWARDED_ENTRY(NAME, FORM, PARAMETERS, ...)                                   \
   int TAPA_##NAME(PARAMETERS) {                                                             \
     if (passes(Form::FORM, sendbuf, sendtype, recvbuf, recvtype, comm))                     \
       return in_mpi("TAPA_" #NAME, [&] { return TAPA_OWN_MPI(PMPI_##NAME)(__VA_ARGS__); }); \
     return run_blocking(FORM##_arguments("TAPA_" #NAME, __VA_ARGS__));                      \
   }
-#define TAPA_PASSING_REQUEST_ENTRY(NAME, FORM, PARAMETERS, ...)                                      \
+#define TAPA_FORWARDED_REQUEST_ENTRY(NAME, FORM, PARAMETERS, ...)                                    \
   int TAPA_##NAME(PARAMETERS, MPI_Request* request) {                                                \
     if (passes_nonblocking(sendbuf, recvbuf, comm))                                                  \
       return in_mpi("TAPA_" #NAME, [&] { return TAPA_OWN_MPI(PMPI_##NAME)(__VA_ARGS__, request); }); \
@@ -59,14 +59,14 @@ int init_edges(const Arguments& arguments, MPI_Request* request) {
 // clang-format off
 extern "C" {
 
-TAPA_PASSING_ENTRY(Alltoall, uniform, TAPA_UNIFORM(int), TAPA_UNIFORM_ARGUMENTS)
-TAPA_PASSING_ENTRY(Alltoallv, v, TAPA_VECTOR(int, int), TAPA_VECTOR_ARGUMENTS)
+TAPA_FORWARDED_ENTRY(Alltoall, uniform, TAPA_UNIFORM(int), TAPA_UNIFORM_ARGUMENTS)
+TAPA_FORWARDED_ENTRY(Alltoallv, v, TAPA_VECTOR(int, int), TAPA_VECTOR_ARGUMENTS)
 TAPA_ENTRY(run_blocking, Alltoallw, w, TAPA_TYPED(int, int), TAPA_TYPED_ARGUMENTS)
 TAPA_LARGE_ENTRIES(TAPA_ENTRY, run_blocking, Alltoall, _c)
 
-TAPA_PASSING_REQUEST_ENTRY(Ialltoall, uniform, TAPA_UNIFORM(int), TAPA_UNIFORM_ARGUMENTS)
-TAPA_PASSING_REQUEST_ENTRY(Ialltoallv, v, TAPA_VECTOR(int, int), TAPA_VECTOR_ARGUMENTS)
-TAPA_PASSING_REQUEST_ENTRY(Ialltoallw, w, TAPA_TYPED(int, int), TAPA_TYPED_ARGUMENTS)
+TAPA_FORWARDED_REQUEST_ENTRY(Ialltoall, uniform, TAPA_UNIFORM(int), TAPA_UNIFORM_ARGUMENTS)
+TAPA_FORWARDED_REQUEST_ENTRY(Ialltoallv, v, TAPA_VECTOR(int, int), TAPA_VECTOR_ARGUMENTS)
+TAPA_FORWARDED_REQUEST_ENTRY(Ialltoallw, w, TAPA_TYPED(int, int), TAPA_TYPED_ARGUMENTS)
 TAPA_LARGE_ENTRIES(TAPA_REQUEST_ENTRY, run_nonblocking, Ialltoall, _c)
 
 TAPA_ENTRIES(TAPA_INIT_ENTRY, run_init, Alltoall, _init, int, int, int)

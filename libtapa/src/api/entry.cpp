@@ -158,7 +158,8 @@ int run_blocking(const Arguments& arguments) {
     if (carry(arguments, route)) return true;
     const bool agreed = route.state != nullptr && !route.chosen && !route.state->rules().is_mpis;
     if (!agreed) route.how = hand_over(arguments, route);
-    if (!route.chosen && !arguments.neighbours && route.how == HandOver::as_made) remember_passing(arguments);
+    if (!route.chosen && !arguments.neighbours && route.how == HandOver::as_made)
+      remember_forwarded(arguments);
     return false;
   };
   return run_or_forward(arguments, ours, [&] { return run_by_mpi(arguments, route); });

@@ -160,11 +160,11 @@ static void warm_up() {
   forget_rows();  // the program's calls are what is reported
 }
 
-int TAPA_Guest(const char* version) {
+int TAPA_Interpose_begin(const char* version) {
   if (version == nullptr || version != own_version()) return MPI_ERR_OTHER;
   become_drop_in();
   Progress::outlast_finalize();
-  return contained("TAPA_Guest", [] {
+  return contained("TAPA_Interpose_begin", [] {
     if (!world_runs()) return MPI_SUCCESS;
     begin_drop_in();
     warm_up();
@@ -172,7 +172,7 @@ int TAPA_Guest(const char* version) {
   });
 }
 
-int TAPA_Guest_end(void) {
+int TAPA_Interpose_end(void) {
   end_states();
   return MPI_SUCCESS;
 }

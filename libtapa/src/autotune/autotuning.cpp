@@ -104,12 +104,12 @@ void Autotuning::begin_round() {
     const std::size_t first = round_ == 0 ? 0 : (state >> 33) % left_.size();
     for (std::size_t i = 0; i < left_.size(); ++i) {
       const std::size_t choice = left_[(first + i) % left_.size()];
-      if (!in_doubt(choice)) order.push_back(choice);
+      if (!is_undecided(choice)) order.push_back(choice);
     }
   }
   // In a row: a call behind another plan's meets ranks that are still busy with that.
-  for (const std::size_t choice : doubtful_)
-    order.insert(order.end(), std::min(kDoubtful, kRounds[round_].calls), choice);
+  for (const std::size_t choice : undecided_)
+    order.insert(order.end(), std::min(kUndecided, kRounds[round_].calls), choice);
   begin_calls(std::move(order));
   if (budgeted()) rest_before_round();
 }
@@ -158,14 +158,14 @@ void Autotuning::record(double seconds, std::uint64_t bytes) {
   ++calls_;
 }
 
-/// False: of some plan that is not in doubt no call counts.
+/// False: of some plan that is decided no call counts.
 bool Autotuning::take_times() {
   const auto counts = [&](std::size_t call) { return bytes_[call] >= smallest_ && bytes_[call] <= largest_; };
   std::vector<bool> timed(choices_.size());
   for (std::size_t call = 0; call < order_.size(); ++call)
     timed[order_[call]] = timed[order_[call]] || counts(call);
   const auto needs_none = [&](std::size_t i) {
-    return in_doubt(i) || (measuring_ && i != preferred_) || (trying_ && !times_[i].empty());
+    return is_undecided(i) || (measuring_ && i != preferred_) || (trying_ && !times_[i].empty());
   };
   if (!std::ranges::all_of(left_, [&](std::size_t i) { return timed[i] || needs_none(i); })) return false;
   for (std::size_t call = 0; call < order_.size(); ++call) {
@@ -208,10 +208,10 @@ void Autotuning::give_up_slow() {
   const double slack = std::min(round.slack, kTie + round.disturbance / std::max(best, 1e-9));
   if (slack <= 0) return;  // the last round: medians decide
   std::vector<std::size_t> slow;
-  doubtful_.clear();
+  undecided_.clear();
   for (const std::size_t i : left_) {
     if (budgeted() && i == preferred_ && !clearly_slow(i, slack)) continue;
-    if (least(i) > (1 + slack) * best) (least(i) > best + round.margin ? slow : doubtful_).push_back(i);
+    if (least(i) > (1 + slack) * best) (least(i) > best + round.margin ? slow : undecided_).push_back(i);
   }
   std::ranges::stable_sort(slow, {}, [&](std::size_t i) { return least(i); });
   ranking_.insert(ranking_.begin(), slow.begin(), slow.end());
@@ -233,8 +233,8 @@ void Autotuning::finish() {
   complete_ = true;
 }
 
-bool Autotuning::in_doubt(std::size_t choice) const {
-  return std::ranges::find(doubtful_, choice) != doubtful_.end();
+bool Autotuning::is_undecided(std::size_t choice) const {
+  return std::ranges::find(undecided_, choice) != undecided_.end();
 }
 
 double Autotuning::least(std::size_t choice) const {

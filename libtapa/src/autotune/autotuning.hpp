@@ -18,13 +18,13 @@ namespace tapa {
 
 /// Rounds of calls. After each the ranks agree on its times, and the plans whose least time is over the best
 /// one's by more than `slack` and by more than `margin` are given up; those that are only over the slack are
-/// in doubt, and called kDoubtful times in the next round. What plans cost that lose is so bounded: one that
-/// takes f times as long as the best is called until its round's slack is below f - 1, and then now and then
-/// until what its calls take longer is more than the margin.
+/// undecided, and called kUndecided times in the next round. What plans cost that lose is so bounded: one
+/// that takes f times as long as the best is called until its round's slack is below f - 1, and then now and
+/// then until what its calls take longer is more than the margin.
 class Autotuning {
  public:
   struct Round {
-    std::size_t calls;   ///< of each plan that is left and not in doubt
+    std::size_t calls;   ///< of each plan that is left and decided
     double slack;        ///< share of the best plan's time
     double disturbance;  ///< seconds: it is taken that nothing makes all calls of a plan so much longer
     double margin;       ///< seconds: few short calls tell little, as most of them may have been disturbed
@@ -37,8 +37,8 @@ class Autotuning {
                                                  {8, 0.1, 0.01, 1e-5},
                                                  {16, 0.05, 0.01, 5e-6},
                                                  {32, 0.0, 0.01, 0}}};
-  /// Calls in a row at the end of a round of a plan in doubt: two, as the first may be disturbed.
-  static constexpr std::size_t kDoubtful = 2;
+  /// Calls in a row at the end of a round of an undecided plan: two, as the first may be disturbed.
+  static constexpr std::size_t kUndecided = 2;
   /// What is a tie however long calls are.
   static constexpr double kTie = 0.05;
   /// A plan must be this much faster than the first one to be preferred to it.
@@ -138,13 +138,13 @@ class Autotuning {
   [[nodiscard]] bool clearly_slow(std::size_t choice, double slack) const;
   void sort_left();
   void finish();
-  [[nodiscard]] bool in_doubt(std::size_t choice) const;
+  [[nodiscard]] bool is_undecided(std::size_t choice) const;
 
   std::vector<Choice> choices_;
   std::uint64_t smallest_;
   std::uint64_t largest_;
-  std::vector<std::size_t> left_;      // not given up, ascending
-  std::vector<std::size_t> doubtful_;  // of these
+  std::vector<std::size_t> left_;       // not given up, ascending
+  std::vector<std::size_t> undecided_;  // of these
   std::size_t round_ = 0;
   std::size_t fruitless_ = 0;
   ProbeBudget* budget_ = nullptr;  // null where probing costs what it costs

@@ -10,7 +10,7 @@
 
 namespace tapa {
 
-/// The account of a communicator: how long its all-to-alls have taken, and how much longer than MPI's own
+/// The budget of a communicator: how long its all-to-alls have taken, and how much longer than MPI's own
 /// would have. The latter may be a share of the former, so that the program has not lost more whenever it
 /// stops. What is saved by plans that are faster than MPI is there to be spent.
 class ProbeBudget {

@@ -15,7 +15,8 @@
 
 namespace tapa {
 
-/// Where a time was measured, as far as one rank knows before the ranks talk. Times hold where all is equal.
+/// Where a time was measured, as far as one rank knows before ranks exchange anything. Times hold where all
+/// is equal.
 struct ResultsWhere {
   std::string libtapa;   ///< version
   std::string mpi;       ///< what MPI says of its version

@@ -25,9 +25,9 @@ class OperationTask : public Task {
   bool advance() noexcept override {
     if (!operation_->advance(false)) return false;
     if (staged_ && result() == MPI_SUCCESS) copy(&StagedCall::put_back);
-    const bool told =
+    const bool reported =
         operation_->outcome().seen == CallError::Seen::everywhere && operation_->call().state->rank() != 0;
-    if (result() != MPI_SUCCESS && !told) log_error(message());
+    if (result() != MPI_SUCCESS && !reported) log_error(message());
     return true;
   }
   [[nodiscard]] int result() const noexcept override {

@@ -139,12 +139,12 @@ bool Run::advance(const Call& c, bool block) {
     if (ended && failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
     return ended;
   }
-  constexpr int patience = 50;  // pauses in one call
+  constexpr int most_pauses = 50;  // pauses in one call
   try {
     const auto done = [this] { return memory_.advance(); };
     bool ended = done();
     Waiter waiter = c.state->waiter();
-    for (int idle = 0; block && !ended && idle < patience; ++idle) {
+    for (int idle = 0; block && !ended && idle < most_pauses; ++idle) {
       waiter.pause(idle, true, done);
       waiter.count_quiet_poll();
       ended = done();

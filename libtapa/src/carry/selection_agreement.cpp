@@ -175,9 +175,9 @@ std::string text_of(int reporter, const Verdict& v) {
 }
 
 /// The steps of the agreement, as one rank takes them.
-class Talks {
+class SelectionAgreement {
  public:
-  Talks(const std::shared_ptr<CommState>& state, const SelectionArguments& arguments)
+  SelectionAgreement(const std::shared_ptr<CommState>& state, const SelectionArguments& arguments)
       : state_(state),
         arguments_(arguments),
         topology_(state->held_rules()->topology),
@@ -213,7 +213,7 @@ class Talks {
   std::vector<BlockRows> recv_;
 };
 
-void Talks::look_at_own() {
+void SelectionAgreement::look_at_own() {
   try {
     lists_ = std::make_unique<Lists>(arguments_, ranks_);
     boundary_ = boundary_level(*topology_, arguments_.boundary);
@@ -228,7 +228,7 @@ void Talks::look_at_own() {
   }
 }
 
-void Talks::tell_headers() {
+void SelectionAgreement::tell_headers() {
   constexpr std::size_t kHeader = sizeof(Header) / sizeof(std::int32_t);
   const auto n = static_cast<std::size_t>(ranks_);
   const std::size_t each = kHeader + (ranks_ <= kKnownRanks ? n : 0);
@@ -256,7 +256,7 @@ void Talks::tell_headers() {
   }
 }
 
-void Talks::tell_lists() {
+void SelectionAgreement::tell_lists() {
   std::vector<std::byte> outgoing;
   std::vector<std::size_t> outgoing_bytes;
   std::vector<std::size_t> incoming_bytes;
@@ -280,7 +280,7 @@ void Talks::tell_lists() {
 }
 
 /// The first disagreement that this rank sees.
-Verdict Talks::verdict() const {
+Verdict SelectionAgreement::verdict() const {
   for (int s = 0; s < ranks_; ++s) {
     if (header(s).rows != arguments_.recvrows[s]) {
       return {Verdict::rows, s, header(s).rows, arguments_.recvrows[s]};
@@ -291,7 +291,7 @@ Verdict Talks::verdict() const {
 }
 
 // All ranks see all verdicts, so that all fail alike.
-void Talks::judge() {
+void SelectionAgreement::judge() {
   const auto verdicts =
       exchange_records(state_, std::vector<Verdict>(static_cast<std::size_t>(ranks_), verdict()), 1);
   for (int r = 0; r < ranks_; ++r) {
@@ -304,12 +304,12 @@ void Talks::judge() {
 
 std::shared_ptr<const RowSelection> agree_on_selection(const std::shared_ptr<CommState>& state,
                                                        const SelectionArguments& arguments) {
-  Talks talks(state, arguments);
-  talks.look_at_own();
-  talks.tell_headers();
-  talks.tell_lists();
-  talks.judge();
-  return talks.result();
+  SelectionAgreement agreement(state, arguments);
+  agreement.look_at_own();
+  agreement.tell_headers();
+  agreement.tell_lists();
+  agreement.judge();
+  return agreement.result();
 }
 
 }  // namespace tapa

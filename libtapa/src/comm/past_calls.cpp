@@ -31,7 +31,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kBetween = 1s;         // looks
 constexpr auto kBetweenAsking = 30s;  // a rank that waits long in each call is not to ask in each
-constexpr int kPatience = 2;          // looks before somebody has waited for long
+constexpr int kLooks = 2;             // looks before somebody has waited for long
 
 std::atomic<Clock::duration> next_look{};
 std::atomic<bool> looking{false};
@@ -44,7 +44,7 @@ struct Looks {
   int waiting = 0;  // looks since then
   Clock::duration asked{-kBetweenAsking};
   int untaken = 0;  // looks at which another rank's message was there
-  bool told = false;
+  bool reported = false;
 };
 constinit Looks looks;
 
@@ -65,7 +65,7 @@ bool waits_long(const void* where, std::uint64_t round) {
   looks.waits_in = where;
   looks.round = round;
   looks.waiting = same ? looks.waiting + 1 : 0;
-  return looks.waiting >= kPatience;
+  return looks.waiting >= kLooks;
 }
 
 /// Ranks that this one has waited for in a call through memory.
@@ -147,7 +147,7 @@ std::optional<int> waits_for_us(const World& world) {
   if (asker) return asker;
   const std::optional<int> sender = sent_to_us(world);
   looks.untaken = sender ? looks.untaken + 1 : 0;
-  return looks.untaken > kPatience ? sender : std::nullopt;
+  return looks.untaken > kLooks ? sender : std::nullopt;
 }
 
 struct Place {
@@ -191,7 +191,7 @@ std::optional<PastCall> past_call() {
 }
 
 void tell(const World& world, int waiting, const PastCall& call) {
-  looks.told = true;
+  looks.reported = true;
   log_warn("rank " + std::to_string(world.rank()) + " of MPI_COMM_WORLD is in MPI's own " + call.function +
            ", called past the drop-in by " + (call.caller.empty() ? "an unknown object" : call.caller) +
            ", and rank " + std::to_string(waiting) +
@@ -200,7 +200,7 @@ void tell(const World& world, int waiting, const PastCall& call) {
 
 void look() {
   const auto world = World::of_process();
-  if (!world || looks.told) return;
+  if (!world || looks.reported) return;
   ask(*world);
   const auto waiting = waits_for_us(*world);
   if (!waiting) return;
@@ -218,7 +218,7 @@ int hook() {
     const Progress::Pause pause;
     look();
   } catch (const std::exception&) {
-    looks.untaken = 0;  // then nothing is told
+    looks.untaken = 0;  // then nothing is reported
   }
   looking.store(false, std::memory_order_release);
   return 0;

@@ -1,6 +1,6 @@
 /// @file
 /// Which plan calls on a communicator take, and the plans that were made. Everything here follows from what
-/// the ranks have agreed on, so all of them decide alike without talking.
+/// the ranks have agreed on, so all of them decide alike without messages.
 #pragma once
 
 #include <cstddef>

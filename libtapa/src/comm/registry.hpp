@@ -13,7 +13,7 @@ class CommState;
 
 /// The state that hangs on `comm`, or null. Local.
 [[nodiscard]] std::shared_ptr<CommState> find_state(MPI_Comm comm);
-/// The same; makes it when there is none, without talking to other ranks.
+/// The same; makes it when there is none, without messages to other ranks.
 [[nodiscard]] std::shared_ptr<CommState> state_of(MPI_Comm comm);
 /// It has been set up.
 void enlist(const std::shared_ptr<CommState>& state);

@@ -25,8 +25,8 @@ Retired& retired() {
   return *instance;
 }
 
-constexpr std::size_t kMostTold = 8;  // engines in one go
-using Numbers = std::array<std::uint64_t, kMostTold>;
+constexpr std::size_t kMostEngines = 8;  // engines in one go
+using Numbers = std::array<std::uint64_t, kMostEngines>;
 
 /// Takes the oldest that had the ranks of `comm` off the list, in order of numbers.
 std::vector<DeviceEngine> take(MPI_Comm comm) {
@@ -34,8 +34,8 @@ std::vector<DeviceEngine> take(MPI_Comm comm) {
   const std::lock_guard lock(retired().mutex);
   std::erase_if(retired().engines, [&](const DeviceEngine& old) {
     int result = MPI_UNEQUAL;
-    const bool same = taken.size() < kMostTold && PMPI_Comm_compare(comm, old.comm, &result) == MPI_SUCCESS &&
-                      result == MPI_CONGRUENT;
+    const bool same = taken.size() < kMostEngines &&
+                      PMPI_Comm_compare(comm, old.comm, &result) == MPI_SUCCESS && result == MPI_CONGRUENT;
     if (same) taken.push_back(old);
     return same;
   });
@@ -50,7 +50,7 @@ std::vector<bool> had_by_all(const std::vector<DeviceEngine>& mine, MPI_Comm com
   int ranks = 0;
   PMPI_Comm_size(comm, &ranks);
   std::vector<Numbers> all(static_cast<std::size_t>(ranks));
-  constexpr int count = kMostTold;
+  constexpr int count = kMostEngines;
   check_mpi(PMPI_Allgather(own.data(), count, MPI_UINT64_T, all.data(), count, MPI_UINT64_T, comm),
             "MPI_Allgather");
   std::vector<bool> had(mine.size());

@@ -108,7 +108,7 @@ class Joining {
   void make_world();
   void offer();
   void take_back();
-  void talk();
+  void agree();
   void take(const Word& all);
   void recall_results();
   [[nodiscard]] bool shares_memory() const;
@@ -124,7 +124,7 @@ Membership Joining::run(std::vector<int> in_world) {
   find_world(std::move(in_world));
   if (result_.world) offer();
   word_.flags |= own_gpu_flags();
-  talk();
+  agree();
   if ((word_.flags & Word::kNoWorld) != 0) make_world();
   take(word_);
   return std::exchange(result_, Membership{});
@@ -199,7 +199,7 @@ void Joining::take_back() {
 
 /// Under the drop-in all know that they have a world, and its options. Then rank 0's word is enough, unless
 /// GPUs may be in use.
-void Joining::talk() {
+void Joining::agree() {
   if (is_drop_in() && result_.world && result_.world->options()->settings().timeout <= 0) {
     if (!result_.world->sees_gpus())
       return check_mpi(PMPI_Bcast(&word_, kNumbers, MPI_UINT64_T, 0, user_), "MPI_Bcast");

@@ -179,12 +179,12 @@ bool some_rank_has_fabric(const Agreement& agreement) {
     return std::filesystem::directory_iterator(std::string("/sys/class/") + kind, error) !=
            std::filesystem::directory_iterator();
   };
-  const auto told = [](const char* name) {
+  const auto setting = [](const char* name) {
     const char* const value = files::variable(name);
     return std::string_view(value == nullptr ? "" : value);
   };
-  const bool verbs = has_entries("infiniband") && told("NCCL_IB_DISABLE") != "1";
-  const bool other = !told("NCCL_NET").empty() && !is_socket(told("NCCL_NET"));
+  const bool verbs = has_entries("infiniband") && setting("NCCL_IB_DISABLE") != "1";
+  const bool other = !setting("NCCL_NET").empty() && !is_socket(setting("NCCL_NET"));
   const bool mine = verbs || other || has_entries("cxi") || has_entries("hfi1_user");
   const std::vector<char> all = agreement.gather(static_cast<char>(mine));
   return std::any_of(all.begin(), all.end(), [](char has) { return has != 0; });

@@ -10,7 +10,7 @@
 #include "device/device_error.hpp"
 #include "device/failure.hpp"
 #include "device/kernel.hpp"
-#include "device/parting.hpp"
+#include "device/teardown.hpp"
 
 namespace tapa::device {
 
@@ -140,9 +140,9 @@ Communicator::~Communicator() {
   }
 }
 
-void Communicator::tell(int peer, Parting parting) {
-  const auto word = static_cast<Word>(parting);
-  Partings& theirs = RegionView(head_.regions[peer], head_.region).partings();
+void Communicator::tell(int peer, Teardown teardown) {
+  const auto word = static_cast<Word>(teardown);
+  Teardowns& theirs = RegionView(head_.regions[peer], head_.region).teardowns();
   PrivateStream().copy(&theirs.of[head_.rank], &word, sizeof(word));
 }
 
@@ -153,7 +153,7 @@ void Communicator::break_down(const DeviceError& why) noexcept {
     if (peer == agreement_.rank()) continue;
     try {
       const CurrentDevice current(device_);
-      tell(peer, Parting::failed);
+      tell(peer, Teardown::failed);
     } catch (const DeviceError&) {  // that peer learns of it by its time-out; `why` is what counts
     }
   }
@@ -166,14 +166,15 @@ bool Communicator::part() {
   // Refused while a stream is captured, or after an error of a kernel: then calls may be under way.
   const bool idle = cudaDeviceSynchronize() == cudaSuccess;
   if (!idle) (void)cudaGetLastError();
-  const auto say = [&](int peer, Parting parting) { tell(peer, parting); };
+  const auto say = [&](int peer, Teardown teardown) { tell(peer, teardown); };
   const auto hear = [&] {
-    Partings said{};
-    PrivateStream().read(&said, &RegionView(region_->get(), head_.region).partings(), sizeof(said));
+    Teardowns said{};
+    PrivateStream().read(&said, &RegionView(region_->get(), head_.region).teardowns(), sizeof(said));
     return said;
   };
   const std::chrono::nanoseconds limit(head_.timeout);
-  const Parted parted = part_from(head_.rank, size(), idle && !abandoned_ && !has_failed(), limit, say, hear);
+  const TornDown parted =
+      tear_down(head_.rank, size(), idle && !abandoned_ && !has_failed(), limit, say, hear);
   if (parted.missing >= 0) {
     std::fprintf(stderr, "tapa: freeing a device communicator: rank %d did not come within %s s\n",
                  names_[static_cast<std::size_t>(parted.missing)], short_text(timeout_).c_str());

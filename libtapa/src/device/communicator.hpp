@@ -70,7 +70,7 @@ class Communicator {
   [[nodiscard]] bool part();
 
  private:
-  void tell(int peer, Parting parting);
+  void tell(int peer, Teardown teardown);
   void agree_on_tuning(const TAPA_Device_options& options, int multiprocessors);
   void map_regions();
   void begin_region();

@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 /// open: by default 1024, 15 messages of this length. So ranks send in turn.
 constexpr std::size_t kOfMessage = 64;
 /// How long a rank tries to send where the system has no room: other jobs of its user may send, too.
-constexpr auto kPatience = std::chrono::seconds(2);
+constexpr auto kTimeout = std::chrono::seconds(2);
 
 /// Name of a socket that is no file and ends with its owner; empty: there is none. Nobody can guess it, but
 /// the kernel tells it (/proc/net/unix).
@@ -222,7 +222,7 @@ class Post {
     Letter letter{first, {}};
     std::transform(handles.begin(), handles.end(), letter.bytes.begin(),
                    [](const Handle& h) { return h.bytes; });
-    const auto late = Clock::now() + kPatience;
+    const auto late = Clock::now() + kTimeout;
     int error = 0;
     for (std::size_t rank = 0; rank < names_.size(); ++rank) {
       if (static_cast<int>(rank) == agreement_.rank() || names_[rank].receives[0] == '\0') continue;

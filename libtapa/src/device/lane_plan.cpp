@@ -232,10 +232,10 @@ std::vector<LaneStep> alltoallv_steps(const Partition& nodes, int rank, const Bl
     if (counts.receive_bytes[p] != 0) start.receives.push_back({peer, receive, counts.receive_bytes[p]});
   }
   std::vector<LaneStep> steps;
-  const bool talks = !start.sends.empty() || !start.receives.empty();
-  if (talks) steps.emplace_back(std::move(start));
+  const bool messages = !start.sends.empty() || !start.receives.empty();
+  if (messages) steps.emplace_back(std::move(start));
   steps.emplace_back(std::move(exchange));
-  if (talks) steps.emplace_back(Wait{0});
+  if (messages) steps.emplace_back(Wait{0});
   return steps;
 }
 

@@ -13,7 +13,7 @@ namespace tapa::device {
 namespace {
 
 /// How long sends may take to end when all ranks are done with them.
-constexpr auto kPatience = std::chrono::seconds(2);
+constexpr auto kTimeout = std::chrono::seconds(2);
 
 int call_stop(MPI_Comm, int, void* stop, void*) {
   const auto& function = *static_cast<std::function<void()>*>(stop);
@@ -127,7 +127,7 @@ void MpiMessenger::finish_sends() {
     while (request != MPI_REQUEST_NULL) {
       int done = 0;
       check(PMPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test", -1);
-      if (done != 0 || std::chrono::steady_clock::now() - began < kPatience) continue;
+      if (done != 0 || std::chrono::steady_clock::now() - began < kTimeout) continue;
       clean_ = false;
       return;
     }

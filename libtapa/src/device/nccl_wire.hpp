@@ -23,8 +23,8 @@ namespace tapa::device {
 
 class NcclWire final : public Wire {
  public:
-  /// On the current device; collective, and talks to all `peers` (ranks of other nodes) once, as NCCL
-  /// connects ranks when they first talk. `timeout`: nanoseconds. Throws DeviceError, on all ranks alike.
+  /// On the current device; collective, and sends to all `peers` (ranks of other nodes) once, as NCCL
+  /// connects ranks when they first send. `timeout`: nanoseconds. Throws DeviceError, on all ranks alike.
   NcclWire(const Agreement& agreement, const std::vector<int>& peers, std::unique_ptr<NcclLibrary> library,
            LocalState* state, Word timeout);
   ~NcclWire() override;

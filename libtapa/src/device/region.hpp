@@ -2,7 +2,7 @@
 /// What lies where in the memory that each rank gives to all others. Every rank's region has the same layout.
 /// Pure, host and device.
 ///
-///     local state | partings | channel words | mailboxes | staging
+///     local state | teardowns | channel words | mailboxes | staging
 ///
 /// All but the local state is written by peers, each in its own part, and read by the owner.
 #pragma once
@@ -23,8 +23,8 @@ struct alignas(128) LocalState {
 };
 
 /// What each peer says when it frees the communicator. Each writes its own entry.
-struct alignas(128) Partings {
-  Word of[kMaxRanks];  ///< a Parting
+struct alignas(128) Teardowns {
+  Word of[kMaxRanks];  ///< a Teardown
 };
 
 /// What one peer says on one channel. Written by the peer alone.
@@ -46,7 +46,7 @@ struct Region {
   TAPA_HOST_DEVICE constexpr Word mailbox_lines() const { return lines_of(tuning.line_limit); }
 
   TAPA_HOST_DEVICE constexpr Word words_at(int peer, int channel) const {
-    return sizeof(LocalState) + sizeof(Partings) + sizeof(ChannelWords) * pair_index(peer, channel);
+    return sizeof(LocalState) + sizeof(Teardowns) + sizeof(ChannelWords) * pair_index(peer, channel);
   }
   TAPA_HOST_DEVICE constexpr Word mailbox_at(int peer, int mailbox) const {
     const Word index = static_cast<Word>(peer) * 2 + static_cast<Word>(mailbox);
@@ -87,7 +87,7 @@ class RegionView {
   TAPA_HOST_DEVICE RegionView(std::byte* base, const Region& region) : base_(base), region_(region) {}
 
   TAPA_HOST_DEVICE LocalState& local() const { return *at<LocalState>(0); }
-  TAPA_HOST_DEVICE Partings& partings() const { return *at<Partings>(sizeof(LocalState)); }
+  TAPA_HOST_DEVICE Teardowns& teardowns() const { return *at<Teardowns>(sizeof(LocalState)); }
   /// What `peer` writes on a channel.
   TAPA_HOST_DEVICE ChannelWords& words(int peer, int channel) const {
     return *at<ChannelWords>(region_.words_at(peer, channel));

@@ -13,24 +13,24 @@ Proof proof_of(const KeyedDigest& digest, const Number& token, const Claim& clai
   return digest(token, std::as_bytes(std::span(&claim, 1)));
 }
 
-CallerTalk::CallerTalk(const Pairing& pairing, const Number& token) : token_(token) {
+CallerHandshake::CallerHandshake(const Pairing& pairing, const Number& token) : token_(token) {
   claim_.pairing = pairing;
   claim_.of_caller = random_number();
 }
 
-Talk CallerTalk::proceed(const KeyedDigest& digest, const Descriptor& socket) {
-  if (!has_asked_ && !ask(digest, socket)) return Talk::failed;
-  if (!read_on(socket, &answer_, sizeof(answer_), got_)) return Talk::failed;
-  if (got_ < sizeof(answer_)) return Talk::under_way;
+Handshake CallerHandshake::proceed(const KeyedDigest& digest, const Descriptor& socket) {
+  if (!has_asked_ && !ask(digest, socket)) return Handshake::failed;
+  if (!read_on(socket, &answer_, sizeof(answer_), got_)) return Handshake::failed;
+  if (got_ < sizeof(answer_)) return Handshake::under_way;
   claim_.step = Claim::answers;
   claim_.of_called = answer_.number;
-  if (!digest.alike(answer_.proof, proof_of(digest, token_, claim_))) return Talk::failed;
+  if (!digest.alike(answer_.proof, proof_of(digest, token_, claim_))) return Handshake::failed;
   claim_.step = Claim::confirms;
   const Proof own = proof_of(digest, token_, claim_);
-  return write_few(socket, &own, sizeof(own)) ? Talk::done : Talk::failed;
+  return write_few(socket, &own, sizeof(own)) ? Handshake::done : Handshake::failed;
 }
 
-bool CallerTalk::ask(const KeyedDigest& digest, const Descriptor& socket) {
+bool CallerHandshake::ask(const KeyedDigest& digest, const Descriptor& socket) {
   claim_.step = Claim::asks;
   claim_.caller_at = own_end(socket);
   claim_.called_at = other_end(socket);
@@ -40,26 +40,26 @@ bool CallerTalk::ask(const KeyedDigest& digest, const Descriptor& socket) {
   return has_asked_;
 }
 
-CalledTalk::CalledTalk(int rank, const Number& token) : token_(token) {
+CalledHandshake::CalledHandshake(int rank, const Number& token) : token_(token) {
   claim_.pairing.called = rank;
 }
 
-Talk CalledTalk::proceed(const KeyedDigest& digest, const Descriptor& socket) {
+Handshake CalledHandshake::proceed(const KeyedDigest& digest, const Descriptor& socket) {
   if (!has_answered_) {
-    if (!read_on(socket, &hello_, sizeof(hello_), got_)) return Talk::failed;
-    if (got_ < sizeof(hello_)) return Talk::under_way;
-    if (!answer(digest, socket)) return Talk::failed;
+    if (!read_on(socket, &hello_, sizeof(hello_), got_)) return Handshake::failed;
+    if (got_ < sizeof(hello_)) return Handshake::under_way;
+    if (!answer(digest, socket)) return Handshake::failed;
     got_ = 0;
   }
-  if (!read_on(socket, &confirmation_, sizeof(confirmation_), got_)) return Talk::failed;
-  if (got_ < sizeof(confirmation_)) return Talk::under_way;
+  if (!read_on(socket, &confirmation_, sizeof(confirmation_), got_)) return Handshake::failed;
+  if (got_ < sizeof(confirmation_)) return Handshake::under_way;
   claim_.step = Claim::confirms;
   const bool meant = digest.alike(confirmation_, proof_of(digest, token_, claim_));
-  return meant ? Talk::done : Talk::failed;
+  return meant ? Handshake::done : Handshake::failed;
 }
 
 /// False for who has no proof.
-bool CalledTalk::answer(const KeyedDigest& digest, const Descriptor& socket) {
+bool CalledHandshake::answer(const KeyedDigest& digest, const Descriptor& socket) {
   claim_.step = Claim::asks;
   claim_.pairing.caller = hello_.rank;
   claim_.pairing.channel = hello_.channel;

@@ -49,14 +49,14 @@ struct Answer {
   Proof proof;
 };
 
-enum class Talk { under_way, failed, done };
+enum class Handshake { under_way, failed, done };
 
 /// The caller's side. Throws DeviceError where there are no random bytes.
-class CallerTalk {
+class CallerHandshake {
  public:
-  CallerTalk(const Pairing& pairing, const Number& token);
+  CallerHandshake(const Pairing& pairing, const Number& token);
   /// Does what can be done now with a socket that is connected; does not wait.
-  [[nodiscard]] Talk proceed(const KeyedDigest& digest, const Descriptor& socket);
+  [[nodiscard]] Handshake proceed(const KeyedDigest& digest, const Descriptor& socket);
 
  private:
   [[nodiscard]] bool ask(const KeyedDigest& digest, const Descriptor& socket);
@@ -69,10 +69,10 @@ class CallerTalk {
 };
 
 /// The other side.
-class CalledTalk {
+class CalledHandshake {
  public:
-  CalledTalk(int rank, const Number& token);
-  [[nodiscard]] Talk proceed(const KeyedDigest& digest, const Descriptor& socket);
+  CalledHandshake(int rank, const Number& token);
+  [[nodiscard]] Handshake proceed(const KeyedDigest& digest, const Descriptor& socket);
   /// Whether the caller has shown that it is a rank.
   [[nodiscard]] bool knows_caller() const { return has_answered_; }
   /// Once it is done.

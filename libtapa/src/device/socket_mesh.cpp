@@ -26,7 +26,7 @@ constexpr int kStrangers = 256;  ///< connections at most that have not said who
 struct Call {
   std::size_t address;  ///< which of the callee's
   Clock::time_point late;
-  CallerTalk talk;
+  CallerHandshake handshake;
   Descriptor socket;
   bool connected = false;
 };
@@ -47,14 +47,14 @@ struct Callee {
 struct Caller {
   Descriptor socket;
   Clock::time_point late;
-  CalledTalk talk;
+  CalledHandshake handshake;
 };
 
 class Mesh {
  public:
   Mesh(const Agreement& agreement, const std::vector<int>& peers, int channels,
-       std::chrono::milliseconds patience)
-      : agreement_(agreement), peers_(peers), channels_(channels), patience_(patience) {
+       std::chrono::milliseconds timeout)
+      : agreement_(agreement), peers_(peers), channels_(channels), timeout_(timeout) {
     mesh_.by_channel.resize(static_cast<std::size_t>(channels));
   }
 
@@ -65,7 +65,7 @@ class Mesh {
     std::string not_reached, not_called;
     agreement_.together([&] {
       find_callees();
-      const auto until = Clock::now() + patience_;
+      const auto until = Clock::now() + timeout_;
       while (!complete() && Clock::now() < until) turn();
       not_reached = who_is_not_reached();
       not_called = who_has_not_called();
@@ -175,9 +175,9 @@ class Mesh {
     for (std::size_t at = 0; at < callee.calls.size();) {
       Call& each = callee.calls[at];
       std::string why;
-      const Talk talk = proceed(each, why);
-      if (talk == Talk::done) return answered(callee, at);
-      if (talk == Talk::under_way) {
+      const Handshake handshake = proceed(each, why);
+      if (handshake == Handshake::done) return answered(callee, at);
+      if (handshake == Handshake::under_way) {
         ++at;
         continue;
       }
@@ -186,20 +186,21 @@ class Mesh {
     }
   }
 
-  Talk proceed(Call& call, std::string& why) const {
+  Handshake proceed(Call& call, std::string& why) const {
     if (!call.connected) {
       pollfd ready{call.socket.get(), POLLOUT, 0};
       if (::poll(&ready, 1, 0) > 0) {
         why = end_connect(call.socket);
-        if (!why.empty()) return Talk::failed;
+        if (!why.empty()) return Handshake::failed;
         call.connected = true;
       }
     }
-    const Talk talk = call.connected ? call.talk.proceed(*digest_, call.socket) : Talk::under_way;
+    const Handshake handshake =
+        call.connected ? call.handshake.proceed(*digest_, call.socket) : Handshake::under_way;
     why = "no rank of this job answers there, or something on the way translates addresses";
-    if (talk != Talk::under_way || Clock::now() < call.late) return talk;
+    if (handshake != Handshake::under_way || Clock::now() < call.late) return handshake;
     why = "no answer";
-    return Talk::failed;
+    return Handshake::failed;
   }
 
   void answered(Callee& callee, std::size_t at) {
@@ -223,17 +224,17 @@ class Mesh {
   /// Makes room when there are many: the first goes that has not shown who it is. A rank says that with its
   /// first words, which are there when it is accepted, or soon after.
   void forget_stranger() {
-    const auto is_stranger = [](const Caller& each) { return !each.talk.knows_caller(); };
+    const auto is_stranger = [](const Caller& each) { return !each.handshake.knows_caller(); };
     const auto count = std::count_if(callers_.begin(), callers_.end(), is_stranger);
     if (count >= kStrangers) callers_.erase(std::find_if(callers_.begin(), callers_.end(), is_stranger));
   }
 
   /// False when there is nothing more to hear: it is kept, or turned away.
   bool hear(Caller& caller) {
-    const Talk talk = caller.talk.proceed(*digest_, caller.socket);
-    if (talk == Talk::under_way) return Clock::now() < caller.late;
-    const Pairing& pairing = caller.talk.pairing();
-    if (talk == Talk::done && expects(pairing))
+    const Handshake handshake = caller.handshake.proceed(*digest_, caller.socket);
+    if (handshake == Handshake::under_way) return Clock::now() < caller.late;
+    const Pairing& pairing = caller.handshake.pairing();
+    if (handshake == Handshake::done && expects(pairing))
       keep(pairing.caller, pairing.channel, std::move(caller.socket));
     return false;
   }
@@ -244,7 +245,7 @@ class Mesh {
   }
 
   /// Until when a connection that begins now may say nothing new: others have their turn.
-  [[nodiscard]] Clock::time_point limit() const { return Clock::now() + patience_ / 4; }
+  [[nodiscard]] Clock::time_point limit() const { return Clock::now() + timeout_ / 4; }
 
   void keep(int peer, int channel, Descriptor socket) {
     std::vector<PeerSocket>& some = mesh_.by_channel[static_cast<std::size_t>(channel)];
@@ -272,7 +273,7 @@ class Mesh {
       for (const auto& some : mesh_.by_channel) {
         if (std::any_of(some.begin(), some.end(), [&](const PeerSocket& each) { return each.peer == peer; }))
           continue;
-        return "no call of rank " + std::to_string(peer) + " within " + std::to_string(patience_.count()) +
+        return "no call of rank " + std::to_string(peer) + " within " + std::to_string(timeout_.count()) +
                " ms at " + mesh_.interfaces;
       }
     }
@@ -286,7 +287,7 @@ class Mesh {
   const Agreement& agreement_;
   const std::vector<int>& peers_;
   int channels_;
-  std::chrono::milliseconds patience_;
+  std::chrono::milliseconds timeout_;
   std::optional<KeyedDigest> digest_;
   std::vector<SocketInterface> interfaces_;
   std::vector<Descriptor> listening_;
@@ -299,8 +300,8 @@ class Mesh {
 }  // namespace
 
 SocketMesh connect_peers(const Agreement& agreement, const std::vector<int>& peers, int channels,
-                         std::chrono::milliseconds patience) {
-  return Mesh(agreement, peers, channels, patience).connect();
+                         std::chrono::milliseconds timeout) {
+  return Mesh(agreement, peers, channels, timeout).connect();
 }
 
 }  // namespace tapa::device

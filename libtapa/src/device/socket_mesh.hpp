@@ -32,10 +32,10 @@ struct SocketMesh {
 };
 
 /// Collective over all ranks of the agreement. `peers`: ranks of other nodes, to whom this one is a peer,
-/// too. `patience`: for all connections; a quarter of it for each that somebody tries. Throws DeviceError, on
+/// too. `timeout`: for all connections; a quarter of it for each that somebody tries. Throws DeviceError, on
 /// all ranks alike.
 [[nodiscard]] SocketMesh connect_peers(const Agreement& agreement, const std::vector<int>& peers,
                                        int channels,
-                                       std::chrono::milliseconds patience = std::chrono::seconds(20));
+                                       std::chrono::milliseconds timeout = std::chrono::seconds(20));
 
 }  // namespace tapa::device

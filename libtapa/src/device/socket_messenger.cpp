@@ -25,7 +25,7 @@ constexpr std::size_t kGather = 8;  ///< messages given to the system in one cal
 /// Messages taken from one connection before the others have their turn.
 constexpr int kTurn = 8;
 /// How long the end of a connection waits for what was sent to be taken.
-constexpr auto kPatience = std::chrono::seconds(2);
+constexpr auto kTimeout = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -238,7 +238,7 @@ void SocketMessenger::abandon() {
     leaving.push_back(&stream);
   }
   std::size_t before = ~std::size_t{0};
-  for (auto until = std::chrono::steady_clock::now() + kPatience; !leaving.empty();) {
+  for (auto until = std::chrono::steady_clock::now() + kTimeout; !leaving.empty();) {
     std::size_t all = 0;
     std::erase_if(leaving, [&all](SocketStream* stream) {
       std::size_t left = 0;
@@ -247,7 +247,7 @@ void SocketMessenger::abandon() {
       return !goes_on;
     });
     const auto now = std::chrono::steady_clock::now();
-    if (all < before) until = now + kPatience;
+    if (all < before) until = now + kTimeout;
     before = std::min(before, all);
     if (now >= until) break;
     if (!leaving.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));

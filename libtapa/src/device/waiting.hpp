@@ -74,7 +74,7 @@ struct Waiting {
   TAPA_HOST_DEVICE LocalState& local() const { return mine().local(); }
 
   TAPA_HOST_DEVICE bool has_parted() const {
-    return team.acquire(&mine().partings().of[peer]) != static_cast<Word>(Parting::none);
+    return team.acquire(&mine().teardowns().of[peer]) != static_cast<Word>(Teardown::none);
   }
 
   TAPA_HOST_DEVICE void disagree(Disagreement& on, Word sent, Word expected) const {

@@ -38,10 +38,10 @@ TAPA_HOST_DEVICE constexpr Word progress(Word sequence, Word chunks) {
   return sequence << kChunkBits | chunks;
 }
 
-// --- Partings: what a rank says to each other of its node when it frees the communicator, or can make no
+// --- Teardowns: what a rank says to each other of its node when it frees the communicator, or can make no
 // more calls. Of no call: nothing follows.
 
-enum class Parting : Word {
+enum class Teardown : Word {
   none,   ///< it has not come to that
   well,   ///< it has seen no error, and waits for the others
   failed  ///< it has, comes to no further call, and waits for nobody

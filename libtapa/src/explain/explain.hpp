@@ -61,7 +61,7 @@ struct PhaseTraffic {
 [[nodiscard]] std::string explain_json(const Plan& plan, const Topology& topology, const Cost& cost,
                                        bool steps);
 
-/// Who talks to whom, one panel per phase: ranks on a circle, nodes as sectors, arrows as wide as their bytes
+/// Who sends to whom, one panel per phase: ranks on a circle, nodes as sectors, arrows as wide as their bytes
 /// and in the colour of their level. The messages of rank 0 stand out; where a phase has too many they are
 /// alone.
 [[nodiscard]] std::string explain_svg(const Plan& plan, const Topology& topology, const Cost& cost);

@@ -7,7 +7,7 @@
 
 namespace tapa {
 
-/// A mistake that MPI finds too, in the call itself, before it talks to other ranks.
+/// A mistake that MPI finds too, in the call itself, before it sends to other ranks.
 class Mistake : public CallError {
  public:
   using CallError::CallError;

@@ -65,8 +65,8 @@ Pick choose_uniform(CommParts& parts, const Rules& rules, int rank, std::size_t 
   if (rules.compares() && parts.chooser.one_choice() && offer.memory && !rules.mpi_is_forced)
     return {parts.chooser.decide(bytes, offer).choice.algorithm, decided};
   const auto entry = uniform_plan(parts, bytes, offer);
-  const bool told = !rules.explain || rank != 0 || entry->explained.load(std::memory_order_relaxed);
-  return told ? Pick{entry->choice.algorithm, decided} : Pick{};
+  const bool explained = !rules.explain || rank != 0 || entry->explained.load(std::memory_order_relaxed);
+  return explained ? Pick{entry->choice.algorithm, decided} : Pick{};
 }
 
 /// Blocks of different sizes, where shared memory or MPI carries all of them.

@@ -230,7 +230,7 @@ Route decide_blocking(const Arguments& arguments, CommState& state) {
   }
 }
 
-// What is not set up is MPI's: a nonblocking call must not wait for other ranks, and may not talk to them
+// What is not set up is MPI's: a nonblocking call must not wait for other ranks, and may not send to them
 // before the program's next call either, as MPI's own nonblocking calls have their place in that order.
 Route decide_nonblocking(const Arguments& arguments) {
   CommState* state = remembered_state(arguments.comm);

@@ -78,7 +78,7 @@ bool passes(Form form, const void* sendbuf, MPI_Datatype sendtype, const void* r
   return call != nullptr && !call->buffers.may_be_of_gpu(sendbuf, recvbuf);
 }
 
-void remember_passing(const Arguments& a) {
+void remember_forwarded(const Arguments& a) {
   KnownComm* const known = find(recall, a.comm);
   if (known == nullptr || known->state == nullptr || !known->state->given_up()) return;
   if (a.form == Form::w || a.large || gpu_was_in_use()) return;

@@ -75,7 +75,7 @@ struct KnownComm {
 [[nodiscard]] bool passes(Form form, const void* sendbuf, MPI_Datatype sendtype, const void* recvbuf,
                           MPI_Datatype recvtype, MPI_Comm comm);
 /// MPI gets this call as it was made, and all like it. Kinds that may not always be so are not remembered.
-void remember_passing(const Arguments& arguments);
+void remember_forwarded(const Arguments& arguments);
 
 /// Whether a nonblocking call without large counts is MPI's as it was made, as an earlier one of this thread
 /// on the communicator was: it is still not set up.

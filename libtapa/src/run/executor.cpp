@@ -207,9 +207,9 @@ bool Executor::progress(bool block) {
   if (done()) return true;
   completed_.clear();
   transport_->poll(completed_, block);
-  for (const int told : completed_) {
-    const auto step = static_cast<std::uint32_t>(told < 0 ? ~told : told);
-    if (told < 0) spoiled_by_ = plan_->steps[step].peer;
+  for (const int done : completed_) {
+    const auto step = static_cast<std::uint32_t>(done < 0 ? ~done : done);
+    if (done < 0) spoiled_by_ = plan_->steps[step].peer;
     complete(step);
   }
   run_ready();

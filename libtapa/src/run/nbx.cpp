@@ -59,7 +59,7 @@ Nbx::~Nbx() {
 }
 
 void Nbx::start(const MessageSpace& space, int first_tag, int rank, std::span<const SparseMessage> messages,
-                std::uint64_t told, SparseInbox& inbox) {
+                std::uint64_t contribution, SparseInbox& inbox) {
   give_up();
   if (!flight_) flight_ = std::make_unique<Flight>();
   space_ = space;
@@ -73,7 +73,7 @@ void Nbx::start(const MessageSpace& space, int first_tag, int rank, std::span<co
   flight_->sends.reserve(messages.size());
   flight_->data.reserve(data);
   constexpr Combine how = Combine::sum;
-  barrier_.start(space_, tag_ + kBarrierTag, rank_, static_cast<int>(space_.in_world.size()), {&told, 1},
+  barrier_.start(space_, tag_ + kBarrierTag, rank_, static_cast<int>(space_.in_world.size()), {&contribution, 1},
                  {&how, 1});
   ++calls_;
   stage_ = Stage::send;

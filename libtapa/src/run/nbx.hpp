@@ -37,16 +37,16 @@ class Nbx {
   Nbx& operator=(const Nbx&) = delete;
 
   /// Starts, with kTags tags of `space` from `first_tag` on, which are for this alone. The messages' data and
-  /// `inbox` are used until the end. All ranks learn the sum of the numbers `told`. Throws CallError, and
+  /// `inbox` are used until the end. All ranks learn the sum of the numbers `contribution`. Throws CallError, and
   /// std::bad_alloc before anything is sent.
   void start(const MessageSpace& space, int first_tag, int rank, std::span<const SparseMessage> messages,
-             std::uint64_t told, SparseInbox& inbox);
+             std::uint64_t contribution, SparseInbox& inbox);
 
   /// Whether all has come and gone. Throws CallError, and what `inbox` has thrown at the end: nobody waits
   /// for a rank without memory, which drops what it cannot keep.
   [[nodiscard]] bool test();
   /// After the end.
-  [[nodiscard]] std::uint64_t sum_told() const { return barrier_.result()[0]; }
+  [[nodiscard]] std::uint64_t contributed() const { return barrier_.result()[0]; }
   /// Whether all own messages have been received.
   [[nodiscard]] bool was_received() const { return stage_ != Stage::send; }
 

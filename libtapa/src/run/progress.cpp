@@ -232,7 +232,7 @@ void Progress::rest() {
 
 void Progress::run_thread() {
   using namespace std::chrono_literals;
-  constexpr int kPatience = 100;  // polls without an event before the thread sleeps between polls
+  constexpr int kPolls = 100;  // polls without an event before the thread sleeps between polls
   int idle = 0;
   std::unique_lock lock(mutex_);
   while (!stop_) {
@@ -243,7 +243,7 @@ void Progress::run_thread() {
     }
     idle = advance_all() > 0 ? 0 : idle + 1;
     lock.unlock();
-    if (idle < kPatience) {
+    if (idle < kPolls) {
       std::this_thread::yield();
     } else {
       std::this_thread::sleep_for(20us);

@@ -134,7 +134,7 @@ void ShmExchange::plan_table() {
   own_total_ = 0;
   std::uint64_t messages = 0;
   for (std::size_t m = 0; m < members; ++m) {
-    if (send_[m].bytes == 0 && !send_[m].told) continue;
+    if (send_[m].bytes == 0 && !send_[m].announced) continue;
     own_total_ += send_[m].bytes;
     stays_[m] = stays(m);
     if (m == buffers_->self() && own_direct_) continue;
@@ -145,7 +145,7 @@ void ShmExchange::plan_table() {
     rooms += room_of(send_[m].bytes);
     bytes += send_[m].bytes;
   }
-  own_pairs_ = told_pairs_ = buffers_->pairs().told(messages);
+  own_pairs_ = all_pairs_ = buffers_->pairs().reported(messages);
   if (rooms <= room) return;
   std::size_t each = room;  // but for what rounding up may add
   for (std::size_t m = 0; m < members; ++m) {
@@ -184,7 +184,7 @@ void ShmExchange::end_rounds() {
   if (uniform_) {
     buffers_->fetch_next(slots_ ? 0 : buffers_->members() * bytes_);
   } else {
-    if (known_) buffers_->pairs().note_tables(told_pairs_, total_);
+    if (known_) buffers_->pairs().note_tables(all_pairs_, total_);
     buffers_->fetch_next(0);
     if (packer_ != nullptr) packer_->release_rooms();
   }

@@ -30,8 +30,8 @@ struct ShmBlock {
   std::byte* data = nullptr;
   std::size_t bytes = 0;
   std::size_t unit =
-      0;              ///< without data: parts of it of a multiple of so many bytes can be moved; 0: only all
-  bool told = false;  ///< sent: its receiver is told of it even if it has no bytes, by scatter()
+      0;  ///< without data: parts of it of a multiple of so many bytes can be moved; 0: only all
+  bool announced = false;  ///< sent: its receiver is told of it even if it has no bytes, by scatter()
 };
 
 /// Copies blocks that are not in one piece.
@@ -78,10 +78,10 @@ class ShmExchange {
              BlockPacker* packer, bool overlap = false, Compare compare = Compare::nothing,
              bool known = false);
 
-  /// All ranks learn the sum of what each tells so. After begin() of blocks whose ends are not compared.
-  void tell(std::uint64_t number) { own_sizes_ = sizes_ = number; }
+  /// All ranks learn the sum of these numbers. After begin() of blocks whose ends are not compared.
+  void contribute(std::uint64_t number) { own_sizes_ = sizes_ = number; }
   /// After the end.
-  [[nodiscard]] std::uint64_t sum_told() const { return sizes_; }
+  [[nodiscard]] std::uint64_t contributed() const { return sizes_; }
 
   /// Behind begin() of blocks: takes the memory of those that travel in other parts than those in which they
   /// are packed. Where one rank has none, all give the exchange up, before they need more. Calls by pairs
@@ -219,7 +219,7 @@ class ShmExchange {
   Compare compare_ = Compare::nothing;
   bool known_ = false;
   std::uint64_t own_pairs_ = 0;
-  std::uint64_t told_pairs_ = 0;  // table: by all so far, see PairSlots::told()
+  std::uint64_t all_pairs_ = 0;  // table: by all so far, see PairSlots::reported()
 
   bool by_pairs_ = false;
   std::uint64_t call_ = 0;              // its number among these

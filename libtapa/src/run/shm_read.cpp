@@ -136,7 +136,7 @@ bool ShmExchange::note_header(std::size_t member, const BufferHeader& header) {
     if (table && member != buffers_->self()) {
       total_ += header.bytes;
       sizes_ += header.sizes;
-      told_pairs_ += header.pairs;
+      all_pairs_ += header.pairs;
     }
   }
   return !table || (header.filled & bit_of(buffers_->self())) != 0;

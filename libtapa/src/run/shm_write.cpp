@@ -65,7 +65,7 @@ void ShmExchange::write_table(std::byte* buffer) {
 void ShmExchange::write_entry(std::size_t m, std::byte* buffer, std::size_t& next) {
   const std::size_t bytes = send_[m].bytes;
   BlockEntry& entry = entry_of(buffer, m);
-  entry.whole = bytes == 0 && send_[m].told ? kEmpty : bytes;
+  entry.whole = bytes == 0 && send_[m].announced ? kEmpty : bytes;
   entry.bytes = 0;
   entry.place = {};
   if (bytes == 0 || (m == buffers_->self() && own_direct_)) return;

@@ -24,14 +24,14 @@ void SparseExchange::drop() {
 
 void SparseExchange::clear() {
   drop();
-  told_ = 0;
+  contribution_ = 0;
   failure_ = nullptr;
   inbox_.clear(send_.size());
 }
 
 bool SparseExchange::add(int to, std::span<const std::byte> data) {
   ShmBlock& block = send_[static_cast<std::size_t>(to)];
-  if (block.told) return false;
+  if (block.announced) return false;
   block = {const_cast<std::byte*>(data.data()), data.size(), 0, true};
   messages_.push_back({to, data});
   return true;
@@ -39,7 +39,7 @@ bool SparseExchange::add(int to, std::span<const std::byte> data) {
 
 void SparseExchange::be_wrong() {
   drop();
-  told_ = (std::uint64_t{1} << kRankBits) + static_cast<std::uint64_t>(rank_);
+  contribution_ = (std::uint64_t{1} << kRankBits) + static_cast<std::uint64_t>(rank_);
 }
 
 /// Takes the message to itself out of what is sent.
@@ -59,18 +59,18 @@ void SparseExchange::begin(ShmBuffers& buffers) {
   keep_own();
   by_memory_ = true;
   memory_.begin(buffers, send_, recv_, &inbox_);
-  memory_.tell(told_);
+  memory_.contribute(contribution_);
 }
 
 void SparseExchange::begin(const MessageSpace& space, int first_tag) {
   keep_own();
   by_memory_ = false;
   try {
-    nbx_.start(space, first_tag, rank_, messages_, told_, inbox_);
+    nbx_.start(space, first_tag, rank_, messages_, contribution_, inbox_);
   } catch (const std::bad_alloc&) {
     failure_ = std::current_exception();
     be_wrong();
-    nbx_.start(space, first_tag, rank_, messages_, told_, inbox_);
+    nbx_.start(space, first_tag, rank_, messages_, contribution_, inbox_);
   }
 }
 

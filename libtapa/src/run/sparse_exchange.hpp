@@ -36,9 +36,9 @@ class SparseExchange {
 
   /// After the end: what has come, and how many ranks were wrong; where it is one, which.
   [[nodiscard]] const SparseInbox& inbox() const { return inbox_; }
-  [[nodiscard]] std::uint64_t wrong_ranks() const { return sum_told() >> kRankBits; }
+  [[nodiscard]] std::uint64_t wrong_ranks() const { return contributed() >> kRankBits; }
   [[nodiscard]] std::uint64_t wrong_rank() const {
-    return sum_told() & ((std::uint64_t{1} << kRankBits) - 1);
+    return contributed() & ((std::uint64_t{1} << kRankBits) - 1);
   }
 
   [[nodiscard]] std::size_t bytes_sent() const;
@@ -47,7 +47,9 @@ class SparseExchange {
 
  private:
   static constexpr int kRankBits = 40;
-  [[nodiscard]] std::uint64_t sum_told() const { return by_memory_ ? memory_.sum_told() : nbx_.sum_told(); }
+  [[nodiscard]] std::uint64_t contributed() const {
+    return by_memory_ ? memory_.contributed() : nbx_.contributed();
+  }
   void drop();
   void keep_own();
 
@@ -55,7 +57,7 @@ class SparseExchange {
   std::vector<SparseMessage> messages_;
   std::vector<ShmBlock> send_;  // the same, by rank
   std::vector<ShmBlock> recv_;  // anything
-  std::uint64_t told_ = 0;
+  std::uint64_t contribution_ = 0;
   bool by_memory_ = false;
   ShmExchange memory_;
   Nbx nbx_;

@@ -109,7 +109,7 @@ struct Topology {
 
   /// Merges levels that have the same partition: the slower name stays, the faster name goes to `also`, and
   /// the faster link stays, because it is what the ranks of a group really use (two ranks of the only node
-  /// talk through the node, not through the world's network). Adjusts nic_level.
+  /// send through the node, not through the world's network). Adjusts nic_level.
   void merge_equal_levels();
 };
 

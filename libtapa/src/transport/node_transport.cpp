@@ -3,7 +3,7 @@
 namespace tapa {
 
 namespace {
-constexpr int kPatience = 50;  // pauses in one blocking poll
+constexpr int kPauses = 50;  // pauses in one blocking poll
 }
 
 NodeTransport::NodeTransport(const MessageSpace& space, ShmNode* node, std::size_t shm_limit,
@@ -61,7 +61,7 @@ bool NodeTransport::poll_once(std::vector<int>& completed) {
 
 // With `block`, gives up after a while all the same, so that the caller can look at its watchdog.
 void NodeTransport::poll(std::vector<int>& completed, bool block) {
-  for (int idle = 0; !poll_once(completed) && block && idle < kPatience; ++idle)
+  for (int idle = 0; !poll_once(completed) && block && idle < kPauses; ++idle)
     waiter_.pause(idle, in_mpi_ == 0, [this] { return node_->progress_for(done_); });
 }
 

@@ -52,15 +52,15 @@ void PairSlots::take(std::size_t from) {
   slot.taken.store(first_ + got_[from], std::memory_order_release);
 }
 
-void PairSlots::note_tables(std::uint64_t told, std::uint64_t bytes) {
+void PairSlots::note_tables(std::uint64_t reported, std::uint64_t bytes) {
   last_total_ = bytes;
   saw_long_ = false;
-  if (told >= kLong)
+  if (reported >= kLong)
     barred_ = kBarred;
   else if (barred_ > 0)
     --barred_;
   const std::uint64_t members = parts_.size();
-  const bool sparse = 4 * told <= 3 * members * (members - 1);
+  const bool sparse = 4 * reported <= 3 * members * (members - 1);
   left_ = members >= kLeastMembers && sparse && barred_ == 0 ? kCalls : 0;
 }
 

@@ -67,11 +67,11 @@ class PairSlots {
     return ++calls_;
   }
   /// What this member tells in the next call through tables, of so many messages.
-  [[nodiscard]] std::uint64_t told(std::uint64_t messages) const { return saw_long_ ? kLong : messages; }
+  [[nodiscard]] std::uint64_t reported(std::uint64_t messages) const { return saw_long_ ? kLong : messages; }
   /// This member had a block that does not fit into a slot.
   void note_long() { saw_long_ = true; }
-  /// Such a call has ended: what all have told, and how many bytes they sent.
-  void note_tables(std::uint64_t told, std::uint64_t bytes);
+  /// Such a call has ended: what all have reported, and how many bytes they sent.
+  void note_tables(std::uint64_t reported, std::uint64_t bytes);
   /// Bytes that all members sent in the last such call.
   [[nodiscard]] std::uint64_t last_total() const { return last_total_; }
 

@@ -101,9 +101,9 @@ void ShmBuffers::tell_moved(std::size_t reader, std::size_t count, bool there) c
   if (sleepers_.load(std::memory_order_relaxed)) bells_[reader]->ring();
 }
 
-ShmBuffers::Line& ShmBuffers::line(std::size_t teller, std::size_t told) const {
+ShmBuffers::Line& ShmBuffers::line(std::size_t writer, std::size_t reader) const {
   static_assert(sizeof(Line) <= 64);
-  return *reinterpret_cast<Line*>(regions_[teller] + told * 64);
+  return *reinterpret_cast<Line*>(regions_[writer] + reader * 64);
 }
 
 void ShmBuffers::tell_read(std::size_t owner) const {

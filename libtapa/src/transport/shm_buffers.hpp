@@ -79,7 +79,7 @@ struct BufferHeader {
   BlockPlace place;      ///< apart: of the block for member 0
   std::uint64_t filled;  ///< table: bit m mod 64 is set when there is something for member m
   std::uint64_t sizes;   ///< table: of what the owner sends and expects, see ShmExchange::sizes_agree()
-  std::uint64_t pairs;   ///< table: see PairSlots::told()
+  std::uint64_t pairs;   ///< table: see PairSlots::reported()
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -225,7 +225,7 @@ class ShmBuffers {
     SharedBlock block;                 // of the second, which the first reads
   };
   /// Only `teller` changes it, but for the block.
-  [[nodiscard]] Line& line(std::size_t teller, std::size_t told) const;
+  [[nodiscard]] Line& line(std::size_t writer, std::size_t reader) const;
   /// The memory of pieces that `owner` gives to `reader`.
   [[nodiscard]] std::byte* piece(std::size_t owner, std::size_t reader) const;
   static constexpr std::size_t kSets =

@@ -9,8 +9,8 @@
 #include <chrono>
 #include <cstdint>
 
-#include "transport/core_patience.hpp"
 #include "transport/shm_node.hpp"
+#include "transport/yield_policy.hpp"
 
 namespace tapa {
 
@@ -67,10 +67,10 @@ class Waiter {
   static constexpr long kSleepMicroseconds = 1000;
   static constexpr unsigned kQuietPolls = 64;
 
-  static_assert(CorePatience::kMostPolls < kQuietPolls, "MPI may give the core away too");
+  static_assert(YieldPolicy::kMostPolls < kQuietPolls, "MPI may give the core away too");
 
-  static CorePatience& core() {
-    thread_local constinit CorePatience core;
+  static YieldPolicy& core() {
+    thread_local constinit YieldPolicy core;
     return core;
   }
 

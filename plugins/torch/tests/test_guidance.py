@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 import torch
 
-from dit_torch.guidance import BRANCHES, Call, Calls, Role, Size, told, why_not
+from dit_torch.guidance import BRANCHES, Call, Calls, Role, Size, text_of, why_not
 
 SMALL, LARGE = (Size(torch.Size((samples, 20, 8)), torch.float32) for samples in (1, 2))
 KINDS = [Call(branch, size) for branch in (*BRANCHES, None) for size in (SMALL, LARGE)]
@@ -77,12 +77,12 @@ def test_why_ranks_are_not_halved() -> None:
 
 
 def test_what_is_told() -> None:
-    assert told(Counter(), 4, True, "") == "0 calls were computed by all 4 ranks"
-    words = told(Counter({Role.FIRST: 2, Role.SECOND: 2, Role.ALONE: 3}), 4, False, "")
+    assert text_of(Counter(), 4, True, "") == "0 calls were computed by all 4 ranks"
+    words = text_of(Counter({Role.FIRST: 2, Role.SECOND: 2, Role.ALONE: 3}), 4, False, "")
     assert words == (
         "4 calls were one of two branches, each computed by 2 ranks; "
         "3 calls were computed by both halves of 4 ranks"
     )
-    words = told(Counter({Role.SAMPLES: 1}), 2, True, "")
+    words = text_of(Counter({Role.SAMPLES: 1}), 2, True, "")
     assert words == "1 calls had an even number of samples, a half of them for 1 rank"
-    assert told(Counter({Role.ALONE: 1}), 2, True, "a cache").endswith("by all 2 ranks (a cache)")
+    assert text_of(Counter({Role.ALONE: 1}), 2, True, "a cache").endswith("by all 2 ranks (a cache)")

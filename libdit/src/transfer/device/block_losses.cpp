@@ -31,11 +31,11 @@ void BlockLosses::launch(void* stream) {
   if (segments_.size() < segments * sizeof(BlockLoss)) {
     segments_ = memory_.allocate(segments * sizeof(BlockLoss));
   }
-  if (segments > 0 && told_.size() == 0) {
-    told_ = memory_.allocate_on_host(blocks_ * sizeof(BlockLoss));
+  if (segments > 0 && on_host_.size() == 0) {
+    on_host_ = memory_.allocate_on_host(blocks_ * sizeof(BlockLoss));
   }
   for (const CodeJobs& jobs : std::exchange(batches_, {})) {
-    launcher_.launch({jobs, losses_in(segments_), losses_in(told_) + count_}, stream);
+    launcher_.launch({jobs, losses_in(segments_), losses_in(on_host_) + count_}, stream);
     count_ += jobs.count;
   }
 }
@@ -46,7 +46,7 @@ BlockLoss BlockLosses::take(void* stream) {
     return all;
   }
   memory_.wait(stream);
-  for (const BlockLoss& loss : std::span(losses_in(told_), std::exchange(count_, 0))) {
+  for (const BlockLoss& loss : std::span(losses_in(on_host_), std::exchange(count_, 0))) {
     all = sum_of(all, loss);
   }
   return all;

@@ -28,7 +28,7 @@ class BlockLosses {
   const TransferMemory& memory_;
   CodeLauncher& launcher_;
   std::vector<CodeJobs> batches_;
-  TransferBuffer segments_, told_;
+  TransferBuffer segments_, on_host_;
   std::size_t count_ = 0;  // of blocks that are told or will be
 };
 

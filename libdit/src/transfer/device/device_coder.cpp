@@ -155,12 +155,12 @@ void DeviceCoder::add_rows(RowWork first, const PeerBlock& block, const WireMode
       throw std::invalid_argument("what is active has " + std::to_string(active.size()) + " rows: expected " +
                                   std::to_string(travelling) + " of " + std::to_string(block.rows()));
     }
-    RowChoice told;
-    told.rows = static_cast<std::uint32_t>(block.rows());
-    told.travelling = static_cast<std::uint32_t>(travelling);
-    told.active = const_cast<std::uint32_t*>(active.data());  // only read
-    told.mask = code;
-    queue_.add(RowWork::write, told);
+    RowChoice choice;
+    choice.rows = static_cast<std::uint32_t>(block.rows());
+    choice.travelling = static_cast<std::uint32_t>(travelling);
+    choice.active = const_cast<std::uint32_t*>(active.data());  // only read
+    choice.mask = code;
+    queue_.add(RowWork::write, choice);
   }
   if (memory != nullptr) {
     queue_.add(first == RowWork::write ? RowWork::read : first,

@@ -182,8 +182,8 @@ class Library:
         :param name: of the exchange, or of the group
         """
         if getattr(self._functions, function)(name.encode(), *arguments) != 0:
-            told = self._functions.dit_torch_last_error()
-            words = (told or b"").decode(errors="replace") or f"{function} failed"
+            said = self._functions.dit_torch_last_error()
+            words = (said or b"").decode(errors="replace") or f"{function} failed"
             raise RuntimeError(_explained(words, name))
 
     def open(self, group: str, bootstrap: Bootstrap, timeout: float, config: str = "") -> None:

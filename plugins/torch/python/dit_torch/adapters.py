@@ -12,7 +12,7 @@ class Adapters:
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
-        self.told: dict[str, str] = {}  # what is at work in each layer that has some
+        self.facts: dict[str, str] = {}  # what is at work in each layer that has some
         self._layers: list[Any] = []
         self._configs: dict[str, Any] = {}
         self._known: list[tuple[Any, ...]] = []  # what layers said when they were looked at
@@ -45,7 +45,7 @@ class Adapters:
 
     def _tell(self) -> None:
         names = {id(module): name for name, module in self.model.named_modules()}
-        self.told = {
+        self.facts = {
             f"{names[id(layer)]} (its adapters)": _words(*state)
             for layer, state in zip(self._layers, self._known, strict=True)
         }
@@ -63,5 +63,5 @@ def _state(layer: Any) -> tuple[Any, ...]:
 
 def _words(scales: dict[str, Any], merged: list[str], active: Any, off: bool) -> str:
     # A scale that is a tensor has bits, which are compared with those of the weights.
-    told = {name: "a tensor" if isinstance(scale, Tensor) else scale for name, scale in scales.items()}
-    return f"scales {told}, active {active}" + f", fused {merged}" * bool(merged) + ", off" * bool(off)
+    scale_of = {name: "a tensor" if isinstance(scale, Tensor) else scale for name, scale in scales.items()}
+    return f"scales {scale_of}, active {active}" + f", fused {merged}" * bool(merged) + ", off" * bool(off)

@@ -51,11 +51,11 @@ class Alarm:
         :param so_far: in a pass that has begun on this rank
         """
         try:
-            told = self._store.get(self._key).decode() if self._store.check([self._key]) else ""
+            stored = self._store.get(self._key).decode() if self._store.check([self._key]) else ""
         except RuntimeError:
             return
-        number, _, words = told.partition(" ")
-        if told and not (so_far and int(number) > self.passes):
+        number, _, words = stored.partition(" ")
+        if stored and not (so_far and int(number) > self.passes):
             raise Abandoned(
                 f"{words}: this rank's pass cannot be completed; expected the error to be caught on all "
                 "ranks, whose next forward pass begins anew"

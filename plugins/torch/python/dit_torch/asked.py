@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from .caches import check_caches
-from .entries import Plan, checked, told
+from .entries import Plan, checked, text_of
 from .group import Group
 from .guidance import why_not
 from .parallel import SCHEDULES
@@ -98,17 +98,17 @@ def ask(
         "adapt": adapt,
         "reference_bytes": reference_bytes,
         "compare": compare,
-        "plan": None if plan is None else list(map(told, plan)),
+        "plan": None if plan is None else list(map(text_of, plan)),
         "verify": verify,
         "timeout_seconds": float(timeout),
     }
     no_halves = "" if cfg_parallel else 'parallel = "ulysses"'
     if parallel == "auto":
-        no_halves = why_not(group.size, verify, _told_apart(model, family, policy))
+        no_halves = why_not(group.size, verify, _against_halves(model, family, policy))
     return Asked(family, branches, most, originals, makers, alike | _facts(model), no_halves)
 
 
-def _told_apart(model: nn.Module, family: Family, policy: Any) -> str:
+def _against_halves(model: nn.Module, family: Family, policy: Any) -> str:
     """Why a model's branches of guidance cannot be distinguished; "" where they can."""
     try:
         family.check(model, policy, True)

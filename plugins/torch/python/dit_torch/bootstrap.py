@@ -34,8 +34,8 @@ def node() -> str:
 
 def _reach() -> str | None:
     """Of ranks on hosts, for trials: TAPA_GPU_PEERS as group:NAME names those that reach each other."""
-    told = os.environ.get("TAPA_GPU_PEERS", "")
-    return told if told.startswith("group:") else None
+    named = os.environ.get("TAPA_GPU_PEERS", "")
+    return named if named.startswith("group:") else None
 
 
 def _bytes(address: int | None, count: int) -> Tensor:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from .caches import keeps_tokens
-from .guidance import BRANCHES, Call, Calls, Role, Size, told
+from .guidance import BRANCHES, Call, Calls, Role, Size, text_of
 from .halves import First, Halves, Like
 from .inputs import Inputs
 from .parallel import Parallel
@@ -84,9 +84,9 @@ class GuidanceBranches:
         for patch in self._patches:
             patch.remove()
 
-    def told(self) -> str:
+    def text(self) -> str:
         """For report()."""
-        return told(self.calls.counts, self.halves.whole.size, self.whole is not None, self.reason)
+        return text_of(self.calls.counts, self.halves.whole.size, self.whole is not None, self.reason)
 
     @no_graph_alone
     def _begin(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -122,7 +122,7 @@ def enable(
     :return: the transformer
     """
     model = plain(transformer)
-    seconds = timeout_seconds if is_positive(timeout_seconds) else 300.0  # until that is told to all
+    seconds = timeout_seconds if is_positive(timeout_seconds) else 300.0  # until all know that
     with ExitStack() as undo:
         whole = _taken(undo, group, seconds)
         number, asked = _agree(
@@ -245,12 +245,12 @@ def _agree(whole: Group, ask: Callable[[], Asked]) -> tuple[int, Asked]:
     whole.agree(asked.alike)
     # Ranks that are in other groups, too, have counted further.
     gone = {parallel.number: (parallel, group) for parallel, group in _gone if group is whole}
-    told = whole.gather((_numbers, set(gone)))
-    for number in sorted(set.intersection(*(numbers for _, numbers in told))):
+    every = whole.gather((_numbers, set(gone)))
+    for number in sorted(set.intersection(*(numbers for _, numbers in every))):
         _gone.remove(gone[number])
         logger.warning("a transformer is gone that was not disabled: its exchanges are freed now")
         _release(*gone[number])
-    number = max(count for count, _ in told)
+    number = max(count for count, _ in every)
     _numbers = number + 1
     return number, asked
 

@@ -169,6 +169,6 @@ def checked(plan: Any) -> Plan:
     return tuple(plan)
 
 
-def told(entry: Entry) -> str:
+def text_of(entry: Entry) -> str:
     """The same on all ranks: not where a function is."""
     return str(entry) if isinstance(entry, Change) else repr(entry)

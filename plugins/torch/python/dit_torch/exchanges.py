@@ -41,11 +41,11 @@ class Traffic:
     levels: dict[str, dict[str, float]] = field(default_factory=dict)  # "node", "world": sent_bytes, share
     full_bytes: int = 0  # what exact transfers would have sent
 
-    def add(self, told: dict[str, Any]) -> None:
+    def add(self, facts: dict[str, Any]) -> None:
         """What the library tells of an exchange."""
-        for level in told["levels"]:
+        for level in facts["levels"]:
             self._add(level["name"], level)
-        self.full_bytes += told["full_bytes"]
+        self.full_bytes += facts["full_bytes"]
 
     def join(self, other: Traffic) -> None:
         for name, level in other.levels.items():
@@ -67,7 +67,7 @@ def chooses_rows_by_value(policy: str) -> bool:
     return policy == "paper" or "v-major" in text
 
 
-def told(trial: _library.Trial) -> str:
+def text_of(trial: _library.Trial) -> str:
     """What a policy's trial found, in words."""
     times = (1e3 * trial.exact_seconds, 1e3 * trial.policy_seconds)
     return "a layer's exchanges take {:.2f} ms exact and {:.2f} ms with it".format(*times)
@@ -229,7 +229,7 @@ class Exchanges:
     @property
     def off(self) -> dict[str, str]:
         """Shapes, or exchanges of one, for which the policy is off, and why."""
-        slow = {shape: told(trial) for shape, trial in self.trials.items() if not trial.pays}
+        slow = {shape: text_of(trial) for shape, trial in self.trials.items() if not trial.pays}
         return slow | self.too_long
 
     def _shape(self, key: Key) -> str:
@@ -286,7 +286,7 @@ class Exchanges:
             with _without_memory(shape):
                 self.trials[shape] = trial = library.try_policy(self.group.name, attention)
                 if not trial.pays and self.group.rank == 0:
-                    logger.info("policy %s is off for %s: %s", self.policy, shape, told(trial))
+                    logger.info("policy %s is off for %s: %s", self.policy, shape, text_of(trial))
         return not self.trials[shape].pays
 
     def _free(self, key: Key) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .digest import described
 
-# What is said of these says all. Of other objects only the class is told: words may name their addresses.
+# What is said of these says all. Of other objects only the class is named: words may name their addresses.
 _TOLD = (str, bytes, complex, range, slice, torch.dtype, enum.Enum)
 
 
@@ -75,11 +75,11 @@ class Given:
         left = iter(names)
         return cls(*({next(left): one for one in values} for values in (tensors, *others)))
 
-    def told(self) -> dict[str, str]:
+    def facts(self) -> dict[str, str]:
         """What is known on the host, by name."""
-        told = {name: described(x) for name, x in self.tensors.items()}
-        told |= {name: str(number) for name, number in self.whole.items()}
-        return told | {name: repr(float(number)) for name, number in self.real.items()} | self.words
+        facts = {name: described(x) for name, x in self.tensors.items()}
+        facts |= {name: str(number) for name, number in self.whole.items()}
+        return facts | {name: repr(float(number)) for name, number in self.real.items()} | self.words
 
 
 def taken_apart(arguments: dict[str, Any], order: list[str]) -> Given:

@@ -100,10 +100,10 @@ class Group:
             found = self.together(library)
             self.agree({"libdit_torch.so": "found" if found else "not found"})
             self._node = node()
-            told = self.gather((self._node, this_process(dist.get_rank())))
-            self._processes = [process for _, process in told]
+            every = self.gather((self._node, this_process(dist.get_rank())))
+            self._processes = [process for _, process in every]
             self._open(found)
-            self.one_node = len({where for where, _ in told}) == 1
+            self.one_node = len({where for where, _ in every}) == 1
             if found is not None:
                 self.one_node = found.one_node(self.name)
         except Exception:
@@ -268,9 +268,9 @@ class Group:
         """Fails on all ranks unless they all give the same values. Collective."""
         every = self.gather({name: str(value) for name, value in values.items()})
         for name in dict.fromkeys(name for one in every for name in one):
-            told = [one.get(name) for one in every]
-            if any(value != told[0] for value in told):
-                words = ", ".join(f"rank {r}: {value}" for r, value in zip(self.ranks, told, strict=True))
+            values = [one.get(name) for one in every]
+            if any(value != values[0] for value in values):
+                words = ", ".join(f"rank {r}: {value}" for r, value in zip(self.ranks, values, strict=True))
                 raise ValueError(f"{name} differs between ranks: {words}; expected the same on all of them")
 
     def agree_on_error(self, error: Exception | None) -> None:

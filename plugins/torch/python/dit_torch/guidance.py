@@ -100,17 +100,17 @@ class Calls:
         return Role.SAMPLES if splits and call.size.shape[0] % 2 == 0 else Role.ALONE
 
 
-def why_not(ranks: int, verify: bool, told_apart: str) -> str:
+def why_not(ranks: int, verify: bool, against: str) -> str:
     """Why calls cannot be shared by halves of so many ranks; "" where they can.
 
-    :param told_apart: what the model says against it
+    :param against: what the model says against it
     """
     if ranks % 2 != 0:
         return f"{ranks} rank{'s' if ranks > 1 else ''} cannot be halved"
-    return "verify = True compares passes of all ranks" if verify else told_apart
+    return "verify = True compares passes of all ranks" if verify else against
 
 
-def told(counts: Counter[Role], ranks: int, together: bool, reason: str) -> str:
+def text_of(counts: Counter[Role], ranks: int, together: bool, reason: str) -> str:
     """For report(): what was chosen for the calls so far, and why.
 
     :param together: all ranks split the tokens of what they cannot share; else both halves compute it

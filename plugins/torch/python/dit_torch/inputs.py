@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ._library import call
-from .difference import Told, difference
+from .difference import Fact, difference
 from .digest import digest, digests, digests_on_host, word
 from .given import Given, taken_apart
 from .group import Group
@@ -36,14 +36,14 @@ _all: weakref.WeakValueDictionary[int, Inputs] = weakref.WeakValueDictionary()  
 class Noted(NamedTuple):
     """A pass, as this rank was asked for it."""
 
-    told: dict[str, Told]
+    facts: dict[str, Fact]
     names: list[str]  # of the tensors
     bits: Tensor  # their digests, on the device
     weights: Tensor
 
     def row(self) -> Tensor:
         """What is compared, [NUMBERS]."""
-        words = self.weights.new_full((), word(str(self.told)))
+        words = self.weights.new_full((), word(str(self.facts)))
         return torch.stack((words, digest(self.bits), self.weights))
 
 
@@ -88,14 +88,14 @@ class Inputs:
             self._verdict = Verdict(x.device, behind=1 if self.half is None else 2)
         self._raise(*self._verdict.take())
         self._passes += 1
-        told = {name: Told(words) for name, words in given.told().items()}
-        told["the number of passes"] = Told(str(self._passes))
+        facts = {name: Fact(words) for name, words in given.facts().items()}
+        facts["the number of passes"] = Fact(str(self._passes))
         here = {name: one for name, one in given.tensors.items() if one.device == x.device}
         others = {name: one for name, one in given.tensors.items() if name not in here and not one.is_meta}
         for name, bits in zip(others, digests_on_host(list(others.values())), strict=True):
-            told[name] = Told(told[name].words, bits)
+            facts[name] = Fact(facts[name].words, bits)
         weights = self._weights.look(given.tensors.get("encoder_hidden_states"), x.device)
-        self._noted = Noted(told, list(here), digests(list(here.values())), weights)
+        self._noted = Noted(facts, list(here), digests(list(here.values())), weights)
         return x if self.half is not None else self.compare(x)
 
     @torch.compiler.disable  # who puts branches together calls it from where compilers look
@@ -129,13 +129,13 @@ class Inputs:
             self._verdict.forget()
 
     def seen(self) -> bool:
-        """Whether a difference is known that no pass has told of yet."""
+        """Whether a difference is known that no pass has raised yet."""
         return self._verdict is not None and self._verdict.seen()
 
     def _gathered(self, group: Group, branch: str) -> Tensor:
         """The row of all ranks, [ranks, NUMBERS]."""
         assert self._noted is not None
-        self._noted.told["the guidance branch"] = Told(branch)
+        self._noted.facts["the guidance branch"] = Fact(branch)
         row = self._noted.row()
         if group.library is None:
             return group.gather_tensors(row)
@@ -144,10 +144,10 @@ class Inputs:
     def _raise(self, differ: list[bool], noted: Noted | None) -> None:
         """Says what differs in a pass, if something does. Collective where it does."""
         if noted is not None and (differ[0] or differ[1]):
-            told = dict(noted.told)
+            facts = dict(noted.facts)
             for name, bits in zip(noted.names, noted.bits.tolist(), strict=True):
-                told[name] = Told(told[name].words, bits)
-            found = difference(self.group.ranks, self.group.gather(told))
+                facts[name] = Fact(facts[name].words, bits)
+            found = difference(self.group.ranks, self.group.gather(facts))
             raise ValueError((found or "what a replay of a captured pass was given differs") + _WHAT_TO_DO)
         if differ[2]:
             self._weights.compare(self.group)

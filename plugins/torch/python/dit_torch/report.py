@@ -81,7 +81,7 @@ def _bytes_of(tensors: Iterable[Tensor]) -> int:
 def _parallel(this: Enabled) -> str:
     if isinstance(this.guidance, str):
         return f"{this.whole.size} ranks split the tokens of all calls ({this.guidance})"
-    return this.guidance.told()
+    return this.guidance.text()
 
 
 def report(transformer: nn.Module) -> Report:
@@ -95,14 +95,14 @@ def report(transformer: nn.Module) -> Report:
     exchanges = [way.exchanges for way in parallel.ways]
     names = [name for one in exchanges if not one.are_gone for name in one.made.values()]
     if library is None:
-        told: list[dict[str, Any]] = [{"exchange": name} for name in names]
+        rows: list[dict[str, Any]] = [{"exchange": name} for name in names]
     else:
-        told = [library.report(name) for name in names]
+        rows = [library.report(name) for name in names]
     traffic = Traffic()
     for one in exchanges:
         traffic.join(one.freed)
     if library is not None:
-        for facts in told:
+        for facts in rows:
             traffic.add(facts)
     kept = ("slot_bytes", "workspace_bytes", "wire_bytes")
     own = any(maker is not None for maker in this.family.processors.values())
@@ -119,10 +119,10 @@ def report(transformer: nn.Module) -> Report:
         parameter_bytes=_bytes_of(plain(transformer).parameters()),
         buffer_bytes=_bytes_of(plain(transformer).buffers()),
         library=library is not None,
-        exchanges=tuple(told),
+        exchanges=tuple(rows),
         levels=traffic.levels,
         full_bytes=traffic.full_bytes,
-        exchange_bytes=sum(one.get(name, 0) for one in told for name in kept),
+        exchange_bytes=sum(one.get(name, 0) for one in rows for name in kept),
         activation_bytes=_LIVE_TENSORS * max(one.sequence_bytes() for one in exchanges),
         off={shape: words for one in exchanges for shape, words in one.off.items()},
         times=this.times,

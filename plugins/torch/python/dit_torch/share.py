@@ -34,9 +34,9 @@ def share(tensors: Shared, source: int = 0, group: dist.ProcessGroup | None = No
         raise ValueError(f"source = {source}: expected one of the group's ranks, {ranks}")
     own = dist.get_rank() == source
     leaves, form = pytree.tree_flatten(tensors if own else None)
-    told = [([_Kept(x) if isinstance(x, Tensor) else x for x in leaves], form) if own else None]
-    dist.broadcast_object_list(told, src=source, group=group)
-    kept, form = told[0]
+    sent = [([_Kept(x) if isinstance(x, Tensor) else x for x in leaves], form) if own else None]
+    dist.broadcast_object_list(sent, src=source, group=group)
+    kept, form = sent[0]
     given = leaves if own else [None] * len(kept)
     return pytree.tree_unflatten(
         [

@@ -193,12 +193,12 @@ def _room(shape: torch.Size, dtype: torch.dtype) -> int:
 
 def _shared(given: dict[int, list[Tensor]], group: Group, device: torch.device) -> list[Tensor]:
     """All ranks' tensors by tile, one after the other. Collective."""
-    told = group.gather({at: [(x.shape, x.dtype) for x in parts] for at, parts in given.items()})
-    rooms = [sum(_room(*one) for parts in kinds.values() for one in parts) for kinds in told]
+    every_kind = group.gather({at: [(x.shape, x.dtype) for x in parts] for at, parts in given.items()})
+    rooms = [sum(_room(*one) for parts in kinds.values() for one in parts) for kinds in every_kind]
     own = torch.empty(max(rooms), dtype=torch.uint8, device=device)
     for (shape, dtype), part, x in zip(
-        (one for kinds in told[group.rank].values() for one in kinds),
-        _parts(own, told[group.rank]),
+        (one for kinds in every_kind[group.rank].values() for one in kinds),
+        _parts(own, every_kind[group.rank]),
         (x for parts in given.values() for x in parts),
         strict=True,
     ):
@@ -206,7 +206,7 @@ def _shared(given: dict[int, list[Tensor]], group: Group, device: torch.device) 
     given.clear()
     every = group.gather_tensors(own)
     found: dict[int, list[Tensor]] = {}
-    for row, kinds in zip(every, told, strict=True):
+    for row, kinds in zip(every, every_kind, strict=True):
         parts = iter(_parts(row, kinds))
         for at, ones in kinds.items():
             found[at] = [next(parts).view(dtype).view(shape) for shape, dtype in ones]

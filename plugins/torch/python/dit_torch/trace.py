@@ -70,15 +70,17 @@ class Trace:
         """:param file: takes the Chrome trace; `{rank}` in it is this rank's number. None: no file"""
         self._enabled = enabled(transformer)
         self._transformer = transformer
-        self.file = None if file is None else Path(os.fspath(file).replace("{rank}", str(self._told().rank)))
+        self.file = (
+            None if file is None else Path(os.fspath(file).replace("{rank}", str(self._report().rank)))
+        )
         if self.file is not None and not self.file.parent.is_dir():
             raise ValueError(f"file = {str(file)!r}: expected a name in a folder that exists")
 
-    def _told(self) -> Any:
+    def _report(self) -> Any:
         return report(self._transformer)
 
     def _sent(self) -> dict[str, int]:
-        return {name: int(level["sent_bytes"]) for name, level in self._told().levels.items()}
+        return {name: int(level["sent_bytes"]) for name, level in self._report().levels.items()}
 
     def __enter__(self) -> Trace:
         activities = [torch.profiler.ProfilerActivity.CPU]
@@ -103,7 +105,7 @@ class Trace:
             traced = json.loads(written.read_text(encoding="utf-8"))
             if self.file is not None:
                 # Not the profiler's to write: it spoils quotes within words.
-                written.write_text(json.dumps({**traced, "dit_torch": dataclasses.asdict(self._told())}))
+                written.write_text(json.dumps({**traced, "dit_torch": dataclasses.asdict(self._report())}))
                 put(written, self.file)
         self.times = times_of(*spans_of(traced["traceEvents"]))
         self.sent_bytes = {name: sent - self._before.get(name, 0) for name, sent in self._sent().items()}

@@ -73,7 +73,7 @@ def enable_vae(
     :return: the VAE
     """
     with ExitStack() as undo:
-        seconds = timeout_seconds if is_positive(timeout_seconds) else 300.0  # until that is told to all
+        seconds = timeout_seconds if is_positive(timeout_seconds) else 300.0  # until all know that
         ranks = take(group, seconds)
         undo.callback(give, ranks)
         before = ranks.together(lambda: _checked(vae, timeout_seconds, tiling))
@@ -173,7 +173,7 @@ class _Shared:
         with torch.no_grad():
             tiles = tiles_of(self.vae, self.original, args, kwargs)
         if self.compare:
-            self.group.agree(self._told(args, kwargs) | {f"{self.name}: tiles": len(tiles)})
+            self.group.agree(self._facts(args, kwargs) | {f"{self.name}: tiles": len(tiles)})
         if len(tiles) < 2:
             return self.original(*args, **kwargs)
         with torch.no_grad():
@@ -184,7 +184,7 @@ class _Shared:
             results = [_NoBackward.apply(x, torch.empty(0, requires_grad=True)) for x in results]
         return answered(self.vae, results, self.original, args, kwargs)
 
-    def _told(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, object]:
+    def _facts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, object]:
         """What it was given."""
         given = tensors_of({f"argument {at}": x for at, x in enumerate(args, 1)} | kwargs)
         bits = digests_on_host(list(given.values()))

@@ -33,7 +33,7 @@ class Verdict:
         self._captured = False
         self._of_captured: Any = None
         self._ever = torch.zeros(NUMBERS, dtype=torch.bool, device=device)
-        self._ever_told = self._on_host(1)[0]
+        self._ever_on_host = self._on_host(1)[0]
 
     def _on_host(self, rows: int) -> Tensor:
         return torch.zeros(rows, NUMBERS, dtype=torch.bool, pin_memory=self.device.type == "cuda")
@@ -45,7 +45,7 @@ class Verdict:
         """
         if is_captured():
             self._captured, self._of_captured = True, of
-            self._ever_told.copy_(self._ever.logical_or_(differ), non_blocking=True)
+            self._ever_on_host.copy_(self._ever.logical_or_(differ), non_blocking=True)
             return
         at = self._put % len(self._rows)
         self._rows[at].copy_(differ, non_blocking=True)
@@ -61,7 +61,7 @@ class Verdict:
     def seen(self) -> bool:
         """Whether one that nobody has asked for is known to differ. No wait."""
         rows = [self._rows[number % len(self._rows)] for number in range(self._taken, self._put)]
-        return any(bool(row.any()) for row in (*rows, self._ever_told))
+        return any(bool(row.any()) for row in (*rows, self._ever_on_host))
 
     def take(self) -> tuple[list[bool], Any]:
         """When a pass begins: the oldest verdict that was not asked for, or what replays have found, and what
@@ -71,9 +71,9 @@ class Verdict:
             return [False] * NUMBERS, None
         if self._captured:
             torch.cuda.current_stream(self.device).synchronize()
-            found = self._ever_told.tolist()
+            found = self._ever_on_host.tolist()
             self._ever.zero_()
-            self._ever_told.zero_()
+            self._ever_on_host.zero_()
             if any(found):
                 return found, self._of_captured
         if self._put - self._taken < self.behind:

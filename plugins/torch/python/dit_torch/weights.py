@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .adapters import Adapters
-from .difference import Told, difference
+from .difference import Fact, difference
 from .digest import described, digest, digests, digests_on_host, plain_parts, word
 from .group import Group
 from .verdict import is_captured
@@ -35,20 +35,20 @@ class Weights:
         self.adapters = Adapters(model)
         self._versions = (0, 0)
         self._bits: dict[bool, Tensor] = {}  # of adapters, and of the rest
-        self._words = 0  # what is told of adapters
+        self._words = 0  # a digest of the words for adapters
         self._prompts: list[tuple[Any, ...]] = []
 
     def compare(self, group: Group) -> None:
         """Fails on all ranks, with names, where something differs. Collective; the host waits for it."""
         self.adapters.look(again=True)
         self._bits.clear()
-        told = {name: Told(words) for name, words in self.adapters.told.items()}
+        facts = {name: Fact(words) for name, words in self.adapters.facts.items()}
         all_parts = {name: list(plain_parts(x)) for name, x in _tensors(self.model)}
         bits = iter(digests_on_host([part for parts in all_parts.values() for part in parts]))
         for name, x in _tensors(self.model):
-            told[name] = Told(described(x), hash(tuple(next(bits) for _ in all_parts[name])))
-        if len(set(group.gather(word(str(told))))) > 1:
-            found = difference(group.ranks, group.gather(told))
+            facts[name] = Fact(described(x), hash(tuple(next(bits) for _ in all_parts[name])))
+        if len(set(group.gather(word(str(facts))))) > 1:
+            found = difference(group.ranks, group.gather(facts))
             raise ValueError(f"the {self.kind}'s {found}{_WHAT_TO_DO}")
 
     def look(self, prompt: Any, device: torch.device) -> Tensor:
@@ -67,7 +67,7 @@ class Weights:
             self._bits.clear()
         if begins or changed:
             self._bits.pop(True, None)
-            self._words = word(str(self.adapters.told))
+            self._words = word(str(self.adapters.facts))
         for adapters in (False, True):
             if adapters not in self._bits:
                 self._bits[adapters] = self._digest(adapters, device)

@@ -19,10 +19,10 @@ NextStep exchange(int channel, std::uint64_t number = 1) {
   return {number, 0, channel, StepKind::exchange};
 }
 
-TEST(BootstrapRounds, WhatAllHaveToldIsReady) {
-  const std::vector<std::vector<NextStep>> told{{exchange(3), exchange(0), exchange(1)},
-                                                {exchange(3), exchange(1), exchange(2)}};
-  const std::vector<ReadyStep> ready = ready_steps(told);
+TEST(BootstrapRounds, WhatAllHaveGivenIsReady) {
+  const std::vector<std::vector<NextStep>> steps{{exchange(3), exchange(0), exchange(1)},
+                                                 {exchange(3), exchange(1), exchange(2)}};
+  const std::vector<ReadyStep> ready = ready_steps(steps);
   ASSERT_EQ(ready.size(), 2U);
   EXPECT_EQ(ready[0].channel, 1);
   EXPECT_FALSE(ready[0].first);
@@ -32,8 +32,8 @@ TEST(BootstrapRounds, WhatAllHaveToldIsReady) {
 }
 
 TEST(BootstrapRounds, NothingIsReadyWhereARankHasOtherSteps) {
-  const std::vector<std::vector<NextStep>> told{{exchange(1)}, {exchange(2)}};
-  EXPECT_TRUE(ready_steps(told).empty());
+  const std::vector<std::vector<NextStep>> steps{{exchange(1)}, {exchange(2)}};
+  EXPECT_TRUE(ready_steps(steps).empty());
 }
 
 TEST(BootstrapRounds, DifferentCallsAreNamed) {
@@ -79,14 +79,14 @@ TEST(BootstrapRounds, AllStepsAreToldHoweverMany) {
       for (std::size_t i = 0; i < count; ++i)
         mine.push_back(exchange(static_cast<int>(100 * rank + i), i + 1));
       const std::vector<std::uint64_t> blocks(6, rank + 7);
-      const Told told = tell(functions, mine, blocks);
+      const Gathered gathered = gather_steps(functions, mine, blocks);
       for (std::size_t other = 0; other < 3; ++other) {
-        ASSERT_EQ(told.steps[other].size(), other == 1 ? most : 1 + other);
-        for (std::size_t i = 0; i < told.steps[other].size(); ++i) {
-          EXPECT_EQ(told.steps[other][i].channel, static_cast<int>(100 * other + i));
-          EXPECT_EQ(told.steps[other][i].number, i + 1);
+        ASSERT_EQ(gathered.steps[other].size(), other == 1 ? most : 1 + other);
+        for (std::size_t i = 0; i < gathered.steps[other].size(); ++i) {
+          EXPECT_EQ(gathered.steps[other][i].channel, static_cast<int>(100 * other + i));
+          EXPECT_EQ(gathered.steps[other][i].number, i + 1);
         }
-        for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(told.blocks[other * 6 + i], other + 7);
+        for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(gathered.blocks[other * 6 + i], other + 7);
       }
     }
   });

@@ -161,9 +161,9 @@ class Runs:
     def _traffic(self) -> tuple[int, int]:
         sent = full = 0
         for one in self._program.transformers:
-            told = report(one)
-            sent += int(sum(level["sent_bytes"] for level in told.levels.values()))
-            full += told.full_bytes
+            sums = report(one)
+            sent += int(sum(level["sent_bytes"] for level in sums.levels.values()))
+            full += sums.full_bytes
         return sent, full
 
 

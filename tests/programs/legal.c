@@ -1,7 +1,7 @@
 /* Small legal programs that a library behind MPI's back can break. Each mode prints what it found, the same
  * with and without the drop-in. Exit status 1 when something is wrong.
  *
- *   guest MODE [NUMBER [NAME=VALUE]]    the variable is set on rank 0 only */
+ *   legal MODE [NUMBER [NAME=VALUE]]    the variable is set on rank 0 only */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -494,7 +494,7 @@ static int communicators(int alive) {
   const int growth = mappings() - before;
   const int limit = alive ? kMostGrowth : 10;
   if (growth > limit) {
-    fprintf(stderr, "guest: rank %d: %d communicators: %d mappings more\n", rank, number, growth);
+    fprintf(stderr, "legal: rank %d: %d communicators: %d mappings more\n", rank, number, growth);
     ++bad;
   }
   for (int i = 0; alive && i < number + 8; ++i) MPI_Comm_free(&comms[i]);
@@ -685,7 +685,7 @@ static int run(const char* mode) {
   if (strcmp(mode, "gaps") == 0) return gaps();
   if (strcmp(mode, "subarrays") == 0) return subarrays();
   if (strcmp(mode, "one-way") == 0) return one_way();
-  if (rank == 0) fprintf(stderr, "guest: unknown mode %s\n", mode);
+  if (rank == 0) fprintf(stderr, "legal: unknown mode %s\n", mode);
   return 1;
 }
 

@@ -1,6 +1,7 @@
-// Files of what was learnt: refused in words, or written as they were read, and joined with a run's results
-// without surprise.
+// Files of results of earlier runs: refused in words, or written as they were read, and joined with a run's
+// results without surprise.
 #include "autotune/results_file.hpp"
+
 #include "fuzz.hpp"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

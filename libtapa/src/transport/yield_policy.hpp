@@ -11,7 +11,7 @@ namespace tapa {
 /// back as soon as it waits itself, or a program that has nothing to do with the job and keeps it for a whole
 /// time slice. To the latter a rank that gives the core away at each wait would lose nearly all of its time,
 /// where one that keeps polling gets its half. So what was lost at once is polled before the next try.
-class CorePatience {
+class YieldPolicy {
  public:
   using Nanoseconds = std::chrono::nanoseconds;
 

@@ -1,5 +1,5 @@
 // What the file of earlier runs costs a job's rank 0 in set-ups and in MPI_Finalize, in microseconds: the
-// medians of 200 times each. Usage: tapa_learnt_benchmark FOLDER (a file is made and removed there)
+// medians of 200 times each. Usage: tapa_results_benchmark FOLDER (a file is made and removed there)
 #include <mpi.h>
 
 #include <algorithm>
@@ -49,15 +49,15 @@ tapa::Results some(const tapa::ResultsWhere& where) {
 
 int main(int argc, char** argv) {
   const int status = plain_flags(argc, argv,
-                                 "usage: tapa_learnt_benchmark FOLDER\n"
+                                 "usage: tapa_results_benchmark FOLDER\n"
                                  "What the file of earlier runs costs; it is written in FOLDER.\n");
   if (status >= 0) return status;
   if (argc != 2 || !std::filesystem::is_directory(argv[1])) {
-    std::fprintf(stderr, "usage: tapa_learnt_benchmark FOLDER, expected one that exists\n");
+    std::fprintf(stderr, "usage: tapa_results_benchmark FOLDER, expected one that exists\n");
     return 2;
   }
   MPI_Init(&argc, &argv);
-  const std::string file = std::string(argv[1]) + "/tapa_learnt_benchmark.json";
+  const std::string file = std::string(argv[1]) + "/tapa_results_benchmark.json";
   const tapa::ResultsWhere where = tapa::results_where(tapa::Options());
   measure("read it, none there", [&] { static_cast<void>(tapa::read_results(file)); });
   measure("write a first result", [&] { static_cast<void>(tapa::write_results(file, {})); });

@@ -1,7 +1,7 @@
 /// @file
-/// How the ranks of a node part: each tells the others whether it has seen an error, and who has seen none
-/// waits until it knows of all, or for so long. So nobody waits for a rank that does not come to anything
-/// collective any more. Knows no CUDA.
+/// How the ranks of a node end a communicator: each tells the others whether it has seen an error, and who
+/// has seen none waits until it knows of all, or for so long. So nobody waits for a rank that does not come
+/// to anything collective any more. Knows no CUDA.
 #pragma once
 
 #include <algorithm>
@@ -12,23 +12,23 @@
 
 namespace tapa::device {
 
-/// What a rank knows when it has parted.
-struct Parted {
+/// What a rank knows when it has ended it.
+struct TornDown {
   bool well = false;  ///< all ranks are
   int missing = -1;   ///< a rank that has said nothing within the time limit
 };
 
-/// `say(peer, parting)`: writes this rank's entry at another; `hear()`: the entries that the others have
+/// `say(peer, teardown)`: writes this rank's entry at another; `hear()`: the entries that the others have
 /// written here. `limit`: for how long they are waited for.
 template <class Say, class Hear>
-[[nodiscard]] Parted part_from(int rank, int size, bool well, std::chrono::nanoseconds limit, const Say& say,
-                               const Hear& hear) {
-  const auto tell = [&](Parting parting) {
+[[nodiscard]] TornDown tear_down(int rank, int size, bool well, std::chrono::nanoseconds limit,
+                                 const Say& say, const Hear& hear) {
+  const auto tell = [&](Teardown teardown) {
     for (int peer = 0; peer < size; ++peer) {
-      if (peer != rank) say(peer, parting);
+      if (peer != rank) say(peer, teardown);
     }
   };
-  tell(well ? Parting::well : Parting::failed);
+  tell(well ? Teardown::well : Teardown::failed);
   if (!well) return {};
   const auto longest = std::chrono::milliseconds(1);
   const auto began = std::chrono::steady_clock::now();
@@ -36,17 +36,17 @@ template <class Say, class Hear>
        pause = std::min<std::chrono::microseconds>(2 * pause, longest)) {
     const bool late =
         std::chrono::steady_clock::now() - began > limit;  // before hearing: the last time counts
-    const Partings said = hear();
+    const Teardowns said = hear();
     int missing = -1;
     for (int peer = size - 1; peer >= 0; --peer) {
       if (peer == rank) continue;
-      const auto parting = static_cast<Parting>(said.of[peer]);
-      if (parting == Parting::failed) return {};
-      if (parting != Parting::well) missing = peer;
+      const auto teardown = static_cast<Teardown>(said.of[peer]);
+      if (teardown == Teardown::failed) return {};
+      if (teardown != Teardown::well) missing = peer;
     }
     if (missing < 0) return {true, -1};
     if (late) {
-      tell(Parting::failed);  // who comes after all does not wait for this rank
+      tell(Teardown::failed);  // who comes after all does not wait for this rank
       return {false, missing};
     }
     std::this_thread::sleep_for(pause);

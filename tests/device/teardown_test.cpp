@@ -1,6 +1,6 @@
 // Ranks that part, one of them after an error, with threads of the host as ranks; and what who is still in a
 // call makes of it.
-#include "device/parting.hpp"
+#include "device/teardown.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,24 +16,24 @@
 namespace tapa::device {
 namespace {
 
-void say(const HostMachine& machine, int rank, int peer, Parting parting) {
-  std::atomic_ref(machine.view(peer).partings().of[rank]).store(static_cast<Word>(parting));
+void say(const HostMachine& machine, int rank, int peer, Teardown teardown) {
+  std::atomic_ref(machine.view(peer).teardowns().of[rank]).store(static_cast<Word>(teardown));
 }
 
-Parted part(const HostMachine& machine, int rank, bool well, std::chrono::milliseconds limit) {
+TornDown part(const HostMachine& machine, int rank, bool well, std::chrono::milliseconds limit) {
   const auto hear = [&] {
-    Partings said{};
+    Teardowns said{};
     for (int peer = 0; peer < kMaxRanks; ++peer)
-      said.of[peer] = std::atomic_ref(machine.view(rank).partings().of[peer]).load();
+      said.of[peer] = std::atomic_ref(machine.view(rank).teardowns().of[peer]).load();
     return said;
   };
-  return part_from(
+  return tear_down(
       rank, machine.region().size, well, limit,
-      [&](int peer, Parting parting) { say(machine, rank, peer, parting); }, hear);
+      [&](int peer, Teardown teardown) { say(machine, rank, peer, teardown); }, hear);
 }
 
 /// What part() says on each rank when the ranks come one after the other, `failed` of them after an error.
-std::vector<char> parting(int size, int failed) {
+std::vector<char> teardown(int size, int failed) {
   const HostMachine machine(size, small_tuning());
   std::vector<char> well(static_cast<std::size_t>(size), 2);
   std::vector<std::jthread> ranks;
@@ -48,26 +48,27 @@ std::vector<char> parting(int size, int failed) {
   return well;
 }
 
-TEST(Parting, AllAreWell) {
-  EXPECT_EQ(parting(1, -1), std::vector<char>(1, 1));
-  EXPECT_EQ(parting(2, -1), std::vector<char>(2, 1));
-  EXPECT_EQ(parting(5, -1), std::vector<char>(5, 1));
+TEST(Teardown, AllAreWell) {
+  EXPECT_EQ(teardown(1, -1), std::vector<char>(1, 1));
+  EXPECT_EQ(teardown(2, -1), std::vector<char>(2, 1));
+  EXPECT_EQ(teardown(5, -1), std::vector<char>(5, 1));
 }
 
-TEST(Parting, NobodyWaitsForOneThatFailed) {
-  for (int failed = 0; failed < 3; ++failed) EXPECT_EQ(parting(3, failed), std::vector<char>(3, 0)) << failed;
+TEST(Teardown, NobodyWaitsForOneThatFailed) {
+  for (int failed = 0; failed < 3; ++failed)
+    EXPECT_EQ(teardown(3, failed), std::vector<char>(3, 0)) << failed;
 }
 
-TEST(Parting, WhoNeverComesIsNamedWhenTheTimeIsOver) {
+TEST(Teardown, WhoNeverComesIsNamedWhenTheTimeIsOver) {
   const HostMachine machine(4, small_tuning());
-  say(machine, 1, 0, Parting::well);
+  say(machine, 1, 0, Teardown::well);
   const auto began = std::chrono::steady_clock::now();
-  const Parted parted = part(machine, 0, true, std::chrono::milliseconds(20));
+  const TornDown parted = part(machine, 0, true, std::chrono::milliseconds(20));
   EXPECT_FALSE(parted.well);
   EXPECT_EQ(parted.missing, 2);
   EXPECT_GE(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(20));
-  EXPECT_EQ(machine.view(3).partings().of[0], static_cast<Word>(Parting::failed));
-  for (const int peer : {2, 3}) say(machine, peer, 0, Parting::well);
+  EXPECT_EQ(machine.view(3).teardowns().of[0], static_cast<Word>(Teardown::failed));
+  for (const int peer : {2, 3}) say(machine, peer, 0, Teardown::well);
   EXPECT_TRUE(part(machine, 0, true, std::chrono::milliseconds(0)).well);  // who is there needs no time
 }
 
@@ -82,14 +83,14 @@ Call exchange(HostMachine& machine, int rank, std::vector<std::byte>& memory, Wo
   return call;
 }
 
-TEST(Parting, WhoIsStillInACallLearnsOfItWithoutATimeOut) {
-  for (const Parting parting : {Parting::well, Parting::failed}) {
+TEST(Teardown, WhoIsStillInACallLearnsOfItWithoutATimeOut) {
+  for (const Teardown teardown : {Teardown::well, Teardown::failed}) {
     for (const Word bytes : {Word{0}, Word{50}, Word{3000}}) {
       HostMachine machine(2, small_tuning());
       std::vector<std::byte> memory(4 * bytes);
       std::jthread other([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        say(machine, 1, 0, parting);
+        say(machine, 1, 0, teardown);
       });
       HostMachine::run(exchange(machine, 0, memory, bytes), {});
       EXPECT_EQ(machine.failure(0).parted[1], 1U) << bytes << " bytes";
@@ -99,10 +100,10 @@ TEST(Parting, WhoIsStillInACallLearnsOfItWithoutATimeOut) {
 }
 
 // Nobody takes what lies there for a result: of the call, and of all after it.
-TEST(Parting, WhatDidNotArriveIsNoNumber) {
+TEST(Teardown, WhatDidNotArriveIsNoNumber) {
   for (const Word bytes : {Word{4}, Word{52}, Word{3000}}) {
     HostMachine machine(2, small_tuning());
-    say(machine, 1, 0, Parting::failed);
+    say(machine, 1, 0, Teardown::failed);
     for (const Word first : {1, 0}) {  // the own block is there in the first call
       std::vector<std::byte> memory(4 * bytes, std::byte{7});
       HostMachine::run(exchange(machine, 0, memory, bytes), {3, 0, 1});
@@ -115,10 +116,10 @@ TEST(Parting, WhatDidNotArriveIsNoNumber) {
   }
 }
 
-TEST(Parting, WhatDidNotArriveIsNoNumberInItsRowsAlone) {
+TEST(Teardown, WhatDidNotArriveIsNoNumberInItsRowsAlone) {
   constexpr std::uint32_t kRow = 12, kPitch = 20, kRows = 9;
   HostMachine machine(2, small_tuning());
-  say(machine, 1, 0, Parting::failed);
+  say(machine, 1, 0, Teardown::failed);
   std::vector<std::byte> memory(std::size_t{4} * kPitch * kRows, std::byte{7});
   auto call = machine.call<StridedCall>(0);
   const Strides strides{kRow, kRows, kPitch, 1, 0};
@@ -134,13 +135,13 @@ TEST(Parting, WhatDidNotArriveIsNoNumberInItsRowsAlone) {
 }
 
 // That it sends another number of bytes counts, and is seen however soon it leaves.
-TEST(Parting, WhoDisagreesAndLeavesIsFoundToDisagree) {
+TEST(Teardown, WhoDisagreesAndLeavesIsFoundToDisagree) {
   for (const Word bytes : {Word{50}, Word{3000}}) {
     HostMachine machine(2, small_tuning());
     std::vector<std::byte> memory(4 * bytes);
     const std::uint32_t flag = line_flag(1, bytes + 8);
     *machine.view(0).mailbox(1, mailbox_of(1)) = Line{0, flag, 0, flag};
-    say(machine, 1, 0, Parting::failed);
+    say(machine, 1, 0, Teardown::failed);
     HostMachine::run(exchange(machine, 0, memory, bytes), {});
     EXPECT_EQ(machine.failure(0).from[1].call, 1U) << bytes << " bytes";
     EXPECT_EQ(machine.failure(0).parted[1], 0U) << bytes << " bytes";
@@ -167,7 +168,7 @@ class SlowTeam : public HostTeam {
   Gates& gates_;
 };
 
-TEST(Parting, WhatCameBeforeItIsTaken) {
+TEST(Teardown, WhatCameBeforeItIsTaken) {
   constexpr Word kBytes = 20;
   HostMachine machine(2, small_tuning());
   std::vector<std::byte> mine(4 * kBytes, std::byte{1}), theirs(4 * kBytes, std::byte{2});
@@ -175,7 +176,7 @@ TEST(Parting, WhatCameBeforeItIsTaken) {
   std::jthread other([&] {
     gates.waits.wait(false);
     HostMachine::run(exchange(machine, 1, theirs, kBytes), {});
-    say(machine, 1, 0, Parting::well);
+    say(machine, 1, 0, Teardown::well);
     gates.parted = true;
     gates.parted.notify_all();
   });

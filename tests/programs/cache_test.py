@@ -1,4 +1,4 @@
-"""learnt_test.py CASE PRELOAD LAUNCHER PROGRAM: what a run leaves in the file that TAPA_CACHE names, and what the next one makes of it.
+"""cache_test.py CASE PRELOAD LAUNCHER PROGRAM: what a run leaves in the file that TAPA_CACHE names, and what the next one makes of it.
 
 PROGRAM is program_repeat, run on 4 ranks, each time with the drop-in (PRELOAD; "linked": it calls TAPA_Alltoall itself). Whatever
 the file is, its results must be right."""

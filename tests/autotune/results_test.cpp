@@ -1,4 +1,6 @@
 // What runs leave to each other: joining, giving way, what to begin with; and the file's text.
+#include "autotune/results.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,9 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "autotune/results.hpp"
 #include "autotune/results_file.hpp"
-#include "learnt_samples.hpp"
+#include "results_samples.hpp"
 
 namespace tapa {
 namespace {
@@ -64,7 +65,7 @@ TEST(ResultsStart, WithoutMpiNothingIsKnown) {
 
 // What fits.
 
-TEST(Learnt, FitsWhereAllIsEqual) {
+TEST(ResultsFit, FitsWhereAllIsEqual) {
   const Results results{{a_shape()}};
   const auto count = [&](const ResultsWhere& where, int ranks, int today) {
     return fitting(results, where, ranks, today).size();
@@ -88,7 +89,7 @@ TEST(Learnt, FitsWhereAllIsEqual) {
 
 // A run's communicators.
 
-TEST(Learnt, CommunicatorsOfARunAreOneShape) {
+TEST(ResultsFit, CommunicatorsOfARunAreOneShape) {
   Results run;
   ShapeResults first = of_this_run(a_shape({a_size({plan("mpi", 1e-5, 5)}, false)}));
   ShapeResults second = of_this_run(a_shape());
@@ -107,7 +108,7 @@ TEST(Learnt, CommunicatorsOfARunAreOneShape) {
   EXPECT_EQ(run.shapes.size(), 2U);
 }
 
-TEST(Learnt, ANewResultTellsMoreThanAKnownOne) {
+TEST(ResultsFit, ANewResultTellsMoreThanAKnownOne) {
   Results run;
   ShapeResults known = of_this_run(a_shape());
   known.sizes[0].day = kToday - 3;
@@ -325,12 +326,12 @@ TEST(ResultsFile, EveryCutIsRefused) {
 
 // What it is for.
 
-TEST(LearntKey, DigestsAreTheSameEverywhere) {
+TEST(ResultsKey, DigestsAreTheSameEverywhere) {
   EXPECT_EQ(digest_of(""), "cbf29ce484222325");
   EXPECT_EQ(digest_of("a"), "af63dc4c8601ec8c");
 }
 
-TEST(LearntKey, TopologiesThatPlansTellApart) {
+TEST(ResultsKey, TopologiesThatPlansTellApart) {
   const Topology base = make_uniform_topology({2, 2});
   const std::string digest = topology_digest(base, false);
   EXPECT_EQ(topology_digest(make_uniform_topology({2, 2}), false), digest);
@@ -354,7 +355,7 @@ TEST(LearntKey, TopologiesThatPlansTellApart) {
   EXPECT_EQ(topology_digest(named, false), digest);
 }
 
-TEST(LearntKey, SettingsOfMpi) {
+TEST(ResultsKey, SettingsOfMpi) {
   const char* const environment[] = {"UCX_TLS=tcp",
                                      "HOME=/home/a",
                                      "OMPI_MCA_orte_hnp_uri=12.0",
