@@ -65,6 +65,7 @@ if(MPIEXEC_EXECUTABLE)
       OMPI_MCA_btl_vader_single_copy_mechanism=none)  # cross-memory attach is forbidden in many containers
   elseif(version MATCHES "Intel")
     set(TAPA_MPI_TEST_ENV I_MPI_THREAD_YIELD=3)  # waiting ranks sleep for a microsecond
+    set(TAPA_INTEL_MPIEXEC TRUE)
   elseif(version MATCHES "HYDRA")
     # The same for MPICH from 4.1 on, after 16 polls. Else its waiting ranks keep their cores for whole time slices.
     set(TAPA_MPI_TEST_ENV MPIR_CVAR_ENABLE_HEAVY_YIELD=1 MPIR_CVAR_CH4_PROGRESS_THROTTLE=1

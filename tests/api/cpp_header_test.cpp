@@ -217,8 +217,10 @@ TEST(CppHeader, Selection) {
   selection.alltoallv(send, displs, recv, displs, row);
   expect_rows(recv);
   std::ranges::fill(recv, -1);
-  same.ialltoallv(send, displs, recv, displs, row).wait();
-  expect_rows(recv);
+  if (std::getenv("TEST_NONBLOCKING") == nullptr) {
+    same.ialltoallv(send, displs, recv, displs, row).wait();
+    expect_rows(recv);
+  }
   if (std::getenv("TEST_PERSISTENT") != nullptr) {  // nothing would make them progress
     EXPECT_THAT(error_of([&] { auto made = selection.alltoallv_init(send, displs, recv, displs, row); },
                          MPI_ERR_UNSUPPORTED_OPERATION),

@@ -42,10 +42,9 @@ void told_to_handler(MPI_Comm inter) {
   int data = 0;
   const int code = TAPA_Alltoall(&data, -1, MPI_INT, &data, 1, MPI_INT, inter);
 #ifndef OPEN_MPI
-  expect_done(code, "MPICH's calls succeed when a handler returns");
-#else
-  expect_words(code, "TAPA_Alltoall");
+  if (code != MPI_SUCCESS)  // MPICH's calls succeed when a handler returns
 #endif
+    expect_words(code, "TAPA_Alltoall");
   expect(in_handler.starts_with("TAPA_Alltoall: "), "in the error handler: got \"" + in_handler + "\"");
   MPI_Comm_set_errhandler(inter, tapa::errors_return());
 }

@@ -1,5 +1,6 @@
 // The selective all-to-all: what arrives, what stays untouched, with every plan of TEST_PLANS (separated
-// by '/'). TEST_PERSISTENT: persistent requests are refused, as nothing would make them progress.
+// by '/'). TEST_PERSISTENT: persistent requests are refused, as nothing would make them progress; with
+// TEST_NONBLOCKING others, too.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -150,6 +151,11 @@ void fill(Memory& m, const Case& c, int rank, int size, std::size_t rowbytes,
   }
 }
 
+/// What a nonblocking call returns.
+int started() {
+  return std::getenv("TEST_NONBLOCKING") == nullptr ? MPI_SUCCESS : MPI_ERR_UNSUPPORTED_OPERATION;
+}
+
 TEST_P(SelectTest, ActiveRowsArriveAndOthersStay) {
   for (const char* boundary : {static_cast<const char*>(nullptr), "", "world"}) {
     const auto all = [&](int p) {
@@ -178,10 +184,12 @@ TEST_P(SelectTest, ActiveRowsArriveAndOthersStay) {
         MPI_Request request = MPI_REQUEST_NULL;
         ASSERT_EQ(TAPA_Ialltoallv_select(m.send.data(), m.sdispls.data(), m.recv.data(), m.rdispls.data(),
                                          rowbytes, selection, &request),
-                  MPI_SUCCESS)
+                  started())
             << TAPA_Last_error();
         MPI_Wait(&request, MPI_STATUS_IGNORE);
-        ASSERT_EQ(m.recv, m.expected);
+        if (started() == MPI_SUCCESS) {
+          ASSERT_EQ(m.recv, m.expected);
+        }
 
         if (std::getenv("TEST_PERSISTENT") != nullptr) {
           ASSERT_EQ(
@@ -230,10 +238,12 @@ TEST_P(SelectTest, OneListForAllBlocks) {
   MPI_Request request = MPI_REQUEST_NULL;
   ASSERT_EQ(TAPA_Ialltoallv_select(m.send.data(), m.sdispls.data(), m.recv.data(), m.rdispls.data(), 5,
                                    selection, &request),
-            MPI_SUCCESS);
+            started());
   ASSERT_EQ(TAPA_Selection_free(&selection), MPI_SUCCESS);  // early, which does no harm
   MPI_Wait(&request, MPI_STATUS_IGNORE);
-  EXPECT_EQ(m.recv, m.expected);
+  if (started() == MPI_SUCCESS) {
+    EXPECT_EQ(m.recv, m.expected);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, SelectTest, testing::ValuesIn(plans()),
