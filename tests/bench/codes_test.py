@@ -10,7 +10,7 @@ preload = pathlib.Path(sys.argv[2])
 sys.path.insert(0, str(root / "bench"))
 from real_codes import cases, runs, table  # noqa: E402
 
-# As tests/comm/report_text_test.cpp has it.
+# As tests/report/report_text_test.cpp has it.
 REPORT = """noise
 tapa report: 100 all-to-alls, as rank 0 of 8 saw them
   taken       96 (96.0 %)

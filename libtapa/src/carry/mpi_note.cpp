@@ -7,7 +7,7 @@
 
 #include "comm/call_notes.hpp"
 #include "comm/names.hpp"
-#include "comm/report.hpp"
+#include "report/report.hpp"
 #include "route/decide.hpp"
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"

@@ -2,8 +2,8 @@
 
 #include <mutex>
 
-#include "comm/call_samples.hpp"
 #include "comm/registry.hpp"
+#include "report/call_samples.hpp"
 
 namespace tapa {
 

@@ -18,10 +18,10 @@
 #include "comm/device_calls.hpp"
 #include "comm/mean_block.hpp"
 #include "comm/plan_chooser.hpp"
-#include "comm/report.hpp"
 #include "comm/setup.hpp"
 #include "comm/shared_regions.hpp"
-#include "comm/traffic.hpp"
+#include "report/report.hpp"
+#include "report/traffic.hpp"
 #include "run/memory_run.hpp"
 #include "run/sparse_exchange.hpp"
 

@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "comm/call_notes.hpp"
-#include "comm/call_samples.hpp"
 #include "comm/names.hpp"
 #include "comm/registry.hpp"
-#include "comm/report_json.hpp"
-#include "comm/report_text.hpp"
 #include "comm/results_store.hpp"
+#include "report/call_samples.hpp"
+#include "report/report_json.hpp"
+#include "report/report_text.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
 #include "world/drop_in.hpp"

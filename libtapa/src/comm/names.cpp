@@ -1,7 +1,7 @@
 #include "comm/names.hpp"
 
-#include "comm/report_text.hpp"
 #include "plan/choose.hpp"
+#include "report/report_text.hpp"
 #include "run/error.hpp"
 #include "run/world.hpp"
 #include "world/drop_in.hpp"

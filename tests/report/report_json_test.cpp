@@ -1,4 +1,4 @@
-#include "comm/report_json.hpp"
+#include "report/report_json.hpp"
 
 #include <gtest/gtest.h>
 

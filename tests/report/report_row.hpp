@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string>
 
-#include "comm/report.hpp"
+#include "report/report.hpp"
 
 namespace tapa {
 

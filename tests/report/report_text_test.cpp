@@ -1,4 +1,4 @@
-#include "comm/report_text.hpp"
+#include "report/report_text.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "comm/call_samples.hpp"
+#include "report/call_samples.hpp"
 
 #include <algorithm>
 #include <mutex>

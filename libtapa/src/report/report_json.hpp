@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/report.hpp"
-#include "comm/report_text.hpp"
+#include "report/report.hpp"
+#include "report/report_text.hpp"
 
 namespace tapa {
 

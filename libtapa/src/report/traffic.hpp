@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/report.hpp"
+#include "report/report.hpp"
 
 namespace tapa {
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "comm/call_samples.hpp"
+#include "report/call_samples.hpp"
 
 namespace tapa {
 

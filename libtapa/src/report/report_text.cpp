@@ -1,4 +1,4 @@
-#include "comm/report_text.hpp"
+#include "report/report_text.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "comm/traffic.hpp"
+#include "report/traffic.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "comm/lateness.hpp"
+#include "report/lateness.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/lateness.hpp"
-#include "comm/report.hpp"
 #include "plan/rank_order.hpp"
+#include "report/lateness.hpp"
+#include "report/report.hpp"
 
 namespace tapa {
 
