@@ -20,7 +20,7 @@ namespace {
 
 /// A communicator of the ranks of one of the program's, whose error handler is not for what fails here.
 std::shared_ptr<MPI_Comm> own_comm(MPI_Comm of) {
-  const std::shared_ptr<MPI_Comm> comm(new MPI_Comm(MPI_COMM_NULL), [](MPI_Comm* made) {
+  std::shared_ptr<MPI_Comm> comm(new MPI_Comm(MPI_COMM_NULL), [](MPI_Comm* made) {
     int finalised = 0;
     PMPI_Finalized(&finalised);
     if (finalised == 0 && *made != MPI_COMM_NULL) PMPI_Comm_free(made);
