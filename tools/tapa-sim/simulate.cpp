@@ -125,7 +125,7 @@ class Runner {
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
-  std::vector<Outcome> run(const Report& report) {
+  std::vector<Outcome> run(const OnProgress& on_progress) {
     outcomes_.resize(simulations_.size());
     running_.assign(simulations_.size(), 0);
     std::size_t started = 0, ended = 0;
@@ -135,7 +135,7 @@ class Runner {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       if (stopped_by != 0) throw std::runtime_error("stopped by signal " + std::to_string(stopped_by));
       ended += reap();
-      report(done(), all());
+      on_progress(done(), all());
     }
     return std::move(outcomes_);
   }
@@ -256,8 +256,8 @@ class Runner {
 }  // namespace
 
 std::vector<Outcome> simulate(const sim::Job& machine, const std::vector<Simulation>& simulations,
-                              const Limits& limits, const Report& report) {
-  return Runner(machine, simulations, limits).run(report);
+                              const Limits& limits, const OnProgress& on_progress) {
+  return Runner(machine, simulations, limits).run(on_progress);
 }
 
 }  // namespace tapa::sim_tool

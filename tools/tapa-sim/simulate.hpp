@@ -35,7 +35,7 @@ struct Limits {
 };
 
 /// Called with how many exchanges of all are done.
-using Report = std::function<void(std::size_t done, std::size_t all)>;
+using OnProgress = std::function<void(std::size_t done, std::size_t all)>;
 
 /// What one process left.
 struct Outcome {
@@ -46,6 +46,6 @@ struct Outcome {
 /// Outcomes in the order of `simulations`. Throws std::runtime_error when nothing can be run at all.
 [[nodiscard]] std::vector<Outcome> simulate(const sim::Job& machine,
                                             const std::vector<Simulation>& simulations, const Limits& limits,
-                                            const Report& report);
+                                            const OnProgress& on_progress);
 
 }  // namespace tapa::sim_tool
