@@ -13,6 +13,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include "handles.hpp"
 #include "library.hpp"
@@ -49,15 +50,26 @@ bool has_standard_handles() {
   return ask != nullptr && ask(&major, &minor) == MPI_SUCCESS && major > 0;
 }
 
-/// Also finds the MPI's handles, and which libtapa serves it.
+/// Also finds the handles of an MPI that is not foreign, and which libtapa serves it.
 Judgement judge() {
   std::array<char, 8192> version{};  // MPICH's limit; Open MPI's is 256
   int length = 0;
   TAPA_PMPI(MPI_Get_library_version)(version.data(), &length);
   const bool standard = has_standard_handles();
+  const Judgement judgement = judge_mpi(built_for, version.data(), standard);
+  if (judgement.fit == Fit::foreign) return judgement;
   mpi = handles_of(standard ? Family::standard : parse_library_version(version.data()).family);
   if (standard) serve_standard();
-  return judge_mpi(built_for, version.data(), standard);
+  return judgement;
+}
+
+/// As launchers tell it: an MPI whose handles nobody knows cannot be asked. True where none does.
+bool is_first_of_job() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    const char* const value = secure_getenv(name);
+    if (value != nullptr) return std::string_view(value) == "0";
+  }
+  return true;
 }
 
 /// Functions that libtapa needs, and that not every MPI of a compatible series has.
@@ -322,14 +334,14 @@ void agree() {
   static std::atomic<bool> begun{false};
   if (begun.exchange(true)) return;
   const auto judgement = judge();
-  int rank = 0;
-  int size = 1;
-  if (mpi.world != nullptr) TAPA_PMPI(MPI_Comm_rank)(mpi.world, &rank);
   if (judgement.fit == Fit::foreign) {
-    if (rank == 0) say("preload: %s; all-to-all stays with MPI", judgement.why.c_str());
+    if (is_first_of_job()) say("preload: %s; all-to-all stays with MPI", judgement.why.c_str());
     agreed.store(Verdict::mpi, std::memory_order_release);
     return;
   }
+  int rank = 0;
+  int size = 1;
+  TAPA_PMPI(MPI_Comm_rank)(mpi.world, &rank);
   TAPA_PMPI(MPI_Comm_size)(mpi.world, &size);
   const Ballot mine(rank, own_obstacle(judgement), bypassed_functions());
   const Ballot all = size > 1 ? reduce(mine, rank, size) : mine;

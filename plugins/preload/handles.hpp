@@ -12,7 +12,7 @@ extern const MpiSeries built_for;
 
 /// What an MPI has for the names of the standard.
 struct Handles {
-  MPI_Comm world = nullptr;  ///< null: nobody knows
+  MPI_Comm world = nullptr;
   MPI_Comm self = nullptr;
   MPI_Datatype long_long = nullptr;
   MPI_Op minimum = nullptr;

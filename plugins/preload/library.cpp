@@ -36,28 +36,26 @@ __attribute__((constructor)) void note_folder() {
   if (name.find('/') != std::string_view::npos && name.front() != '/') loaded_in = getcwd(nullptr, 0);
 }
 
-/// Tells libtapa that it is in a program that did not ask for it, and sets it up.
-void introduce(void* libtapa) {
+/// Tells libtapa that it is in a program that did not ask for it, and sets it up. `of_program`: the program
+/// has loaded it.
+void introduce(void* libtapa, bool of_program) {
   const auto begin = reinterpret_cast<int (*)(const char*)>(dlsym(libtapa, "TAPA_Interpose_begin"));
-  if (begin == nullptr) return;  // an older libtapa, which the program has loaded itself
-  if (begin(TAPA_VERSION) != MPI_SUCCESS) {
+  if (begin == nullptr && of_program) return;  // an older one
+  if (begin == nullptr || begin(TAPA_VERSION) != MPI_SUCCESS) {
     end_job("%s refuses the drop-in of version %s", file_name, TAPA_VERSION);
   }
   end_drop_in = reinterpret_cast<int (*)()>(dlsym(libtapa, "TAPA_Interpose_end"));
 }
 
-void* load() {
-  void* const handle = loaded_libtapa();
-  return handle != nullptr ? handle : dlopen(libtapa_file().c_str(), RTLD_NOW | RTLD_LOCAL);
-}
-
 void* libtapa_handle = nullptr;  // kept until the process ends
 
 void open_libtapa() {
-  libtapa_handle = load();
+  libtapa_handle = loaded_libtapa();
+  const bool of_program = libtapa_handle != nullptr;
+  if (!of_program) libtapa_handle = dlopen(libtapa_file().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (libtapa_handle == nullptr)
     end_job("preload: %s cannot be loaded: %s", libtapa_file().c_str(), dlerror());
-  introduce(libtapa_handle);
+  introduce(libtapa_handle, of_program);
 }
 
 void* libtapa() {

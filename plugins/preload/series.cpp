@@ -56,7 +56,8 @@ MpiSeries parse_library_version(std::string_view text) {
   const auto begins = [&](std::string_view word) { return text.substr(0, word.size()) == word; };
   if (begins("Open MPI")) return numbered(Family::open_mpi, text);
   if (begins("MPICH")) return numbered(Family::mpich, text);
-  for (const auto* word : {"Intel(R) MPI", "MVAPICH", "CRAY MPICH"}) {
+  if (text.find("CRAY MPICH") != text.npos) return {Family::relative, 0, 0};  // behind "MPI VERSION    : "
+  for (const auto* word : {"Intel(R) MPI", "MVAPICH"}) {
     if (begins(word)) return {Family::relative, 0, 0};
   }
   return {};

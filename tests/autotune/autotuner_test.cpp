@@ -126,11 +126,20 @@ TEST(Autotuner, SharedMemoryBeginsWhereEachRankHasACore) {
   EXPECT_EQ(apart.call(5, tie), "mpi") << "to know what it takes";
   EXPECT_EQ(apart.call(3000, tie), "memory");
 
+  EXPECT_FALSE(apart.tuner.mpi_has_won(kBytes));
+  EXPECT_EQ(apart.call(4000, tie), "memory") << "also when it is looked at again";
+
   Communicator slow(std::make_unique<Node>(true));
   const std::map<std::string, double> mpi_wins{{"memory", 3e-5}, {"mpi", 2e-5}};
   EXPECT_EQ(slow.call(5, mpi_wins), "memory");
-  for (int i = 0; i < 100; ++i)
-    EXPECT_EQ(slow.call(1, mpi_wins), "mpi") << "and what follows is on the budget";
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(slow.call(1, mpi_wins), "mpi");
+  EXPECT_TRUE(slow.tuner.mpi_has_won(kBytes));
+
+  Communicator after_a_tie(std::make_unique<Node>(true), apart.tuner.results(0));
+  EXPECT_EQ(after_a_tie.call(100, tie), "memory");
+  Communicator after_slow(std::make_unique<Node>(true), slow.tuner.results(0));
+  EXPECT_TRUE(after_slow.tuner.mpi_has_won(kBytes)) << "before any call";
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(after_slow.call(1, mpi_wins), "mpi");
 
   Communicator crowded(std::make_unique<Node>(false));
   for (int i = 0; i < 100; ++i) EXPECT_EQ(crowded.call(1, tie), "mpi");

@@ -24,6 +24,8 @@ TEST(Series, AreReadFromWhatMpiSays) {
   EXPECT_EQ(parse_library_version("MPICH Version:      3.4.3"), (MpiSeries{Family::mpich, 3, 4}));
   EXPECT_EQ(parse_library_version("Intel(R) MPI Library 2021.7 for Linux* OS").family, Family::relative);
   EXPECT_EQ(parse_library_version("MVAPICH2 Version      :\t2.3.7").family, Family::relative);
+  EXPECT_EQ(parse_library_version("MPI VERSION    : CRAY MPICH version 8.1.25.17 (ANL base 3.4a2)\n").family,
+            Family::relative);
   for (const auto* text : {"", "Open", "\n", "IBM Spectrum MPI 10.4", "my MPICH 4.0"}) {
     EXPECT_EQ(parse_library_version(text), MpiSeries{}) << text;
   }

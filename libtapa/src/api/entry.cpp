@@ -59,7 +59,6 @@ void run_on_device(const Arguments& arguments, CommState& state) {
   const auto parts = state.parts();
   if (arguments.form != Form::uniform) note_traffic(arguments, state.size(), parts->traffic);
   parts->report.next_blocking();
-  note_time(state, *parts, arguments, seconds);
   parts->report.count(arguments.function, bytes / static_cast<std::size_t>(state.size()), "device", {}, bytes,
                       seconds, std::nullopt);
 }

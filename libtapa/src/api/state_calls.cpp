@@ -162,6 +162,7 @@ static void warm_up() {
 
 int TAPA_Interpose_begin(const char* version) {
   if (version == nullptr || version != own_version()) return MPI_ERR_OTHER;
+  if (is_drop_in()) return MPI_SUCCESS;  // by another drop-in of the process
   become_drop_in();
   Progress::outlast_finalize();
   return contained("TAPA_Interpose_begin", [] {

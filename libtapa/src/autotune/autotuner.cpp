@@ -118,6 +118,15 @@ bool Autotuner::beats_mpi(std::size_t bytes, Offer offer) const {
   return plan.median() < (1 - kClearGain) * seconds;
 }
 
+bool Autotuner::mpi_has_won(std::size_t bytes) const {
+  if (const Choice* const winner = fastest(true, bytes, {true, true, false}, false).choice)
+    return winner->algorithm == Algorithm::mpi;
+  const auto found = std::ranges::find_if(earlier_, [&](const SizeResult& size) {
+    return size.uniform && size.bytes == size_class_of(bytes) && size.decided;
+  });
+  return found != earlier_.end() && found->plans.front().choice.algorithm == Algorithm::mpi;
+}
+
 /// What the competition of the nearest size, at most kNearby times larger or smaller, has found.
 std::vector<Tried> Autotuner::tried_near(const ProbeKey& key, Offer offer) const {
   const auto ratio = [&](std::size_t size_class) {
@@ -165,11 +174,15 @@ Autotuning Autotuner::compete(const ProbeKey& key, std::vector<Choice> choices) 
   return Autotuning(std::move(choices), budget_, smallest, largest);
 }
 
-void Autotuner::begin_trial(Running& running, const ProbeKey& key, Choice plan, std::vector<double> mpi) {
+Autotuning Autotuner::try_plan(const ProbeKey& key, Choice plan, std::vector<double> mpi) {
   const auto [smallest, largest] = bytes_that_count(key, ranks_);
+  return Autotuning::trial(std::move(plan), budget_, smallest, largest, std::move(mpi),
+                           source_.memory_first());
+}
+
+void Autotuner::begin_trial(Running& running, const ProbeKey& key, Choice plan, std::vector<double> mpi) {
   running.otherwise = running.autotuning.choices();
-  running.autotuning =
-      Autotuning::trial(std::move(plan), budget_, smallest, largest, std::move(mpi), source_.memory_first());
+  running.autotuning = try_plan(key, std::move(plan), std::move(mpi));
   running.tried = true;
 }
 
@@ -195,7 +208,7 @@ void Autotuner::recall(Running& running, const ProbeKey& key, Offer offer) {
       const auto is_mpi = [](const auto& plan) { return plan.choice.algorithm == Algorithm::mpi; };
       std::vector<PlanResult> known = found->plans;
       std::erase_if(known, [&](const PlanResult& plan) { return !is_mpi(plan) && !has(plan.choice); });
-      std::stable_partition(known.begin(), known.end(), is_mpi);
+      if (!source_.memory_first()) std::stable_partition(known.begin(), known.end(), is_mpi);
       if (known.size() < 2) return;  // nothing that MPI could be compared with later
       running.autotuning = Autotuning::finished(known);
       running.results = &*found;
@@ -280,7 +293,8 @@ void Autotuner::review(const ProbeKey& key, Running& running) {
     const auto& ranking = running.before->ranking();
     choices.front() = running.before->choices()[ranking[1]];
   }
-  running.autotuning = compete(key, std::move(choices));
+  running.autotuning =
+      source_.memory_first() ? try_plan(key, choices.front(), {}) : compete(key, std::move(choices));
 }
 
 /// Also in a program that asked for plans: what is known may hold no more.
@@ -292,10 +306,10 @@ void Autotuner::wait_for_review(Running& running) {
 void Autotuner::end_trial(const ProbeKey& key, Running& running) {
   std::vector<Choice> otherwise = std::exchange(running.otherwise, {});
   running.held = running.autotuning.ranking().front() == 0;
-  if (running.held) return wait_for_review(running);
+  if (!running.held && running.results != nullptr) ++used_.refuted;
+  if (!running.held) running.results = nullptr;
+  if (running.held || source_.one_choice()) return wait_for_review(running);  // there both have been tried
   running.autotuning = compete(key, std::move(otherwise));
-  running.results = nullptr;
-  ++used_.refuted;
 }
 
 void Autotuner::end_round(const ProbeKey& key, Running& running, std::size_t bytes, Offer offer) {

@@ -138,6 +138,8 @@ class Autotuner {
 
   /// Whether blocks of that size, all alike, are known to travel faster by some plan than by MPI.
   [[nodiscard]] bool beats_mpi(std::size_t bytes, Offer offer) const;
+  /// Whether blocking calls with such blocks are MPI's, as was found out here or by an earlier communicator.
+  [[nodiscard]] bool mpi_has_won(std::size_t bytes) const;
 
   /// Whether all ranks know the slowest rank's times of a round that is over; to be called until it is so, by
   /// the operation whose turn it is, in the same order of calls on all ranks. Throws CallError.
@@ -160,6 +162,7 @@ class Autotuner {
   [[nodiscard]] Autotuning compete(const ProbeKey& key, std::vector<Choice> choices);
   [[nodiscard]] std::unique_ptr<Running> begin(const ProbeKey& key, std::size_t bytes, Offer offer);
   void trust_model(Running& running, const ProbeKey& key, std::size_t bytes, Offer offer);
+  [[nodiscard]] Autotuning try_plan(const ProbeKey& key, Choice plan, std::vector<double> mpi);
   void begin_trial(Running& running, const ProbeKey& key, Choice plan, std::vector<double> mpi = {});
   void recall(Running& running, const ProbeKey& key, Offer offer);
   void end_trial(const ProbeKey& key, Running& running);

@@ -69,7 +69,7 @@ void note(const Route& route, const Arguments& arguments, double seconds) {
   const auto parts = state.parts();
   if (!route.uniform) note_traffic(arguments, state.size(), parts->traffic);
   parts->report.next_blocking();
-  note_time(state, *parts, arguments, seconds);
+  if (state.rules().timeout <= 0) note_time(state, *parts, arguments, seconds);  // else ranks have met before
 }
 
 }  // namespace

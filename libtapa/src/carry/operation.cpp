@@ -42,7 +42,11 @@ void tell(const Call& call, std::size_t bytes_per_pair, PlanEntry& entry, double
   if (!call.exchange.uniform) note_traffic(call.exchange.send, parts->traffic);
   if (call.mode == Mode::blocking) {
     parts->report.next_blocking();
-    note_time(state, *parts, sent + total_bytes(call.exchange.recv), seconds);
+    const auto is_heard = [&](const Block& block) {
+      return block.bytes > 0 || &block == &call.exchange.recv[static_cast<std::size_t>(state.rank())];
+    };
+    if (std::ranges::all_of(call.exchange.recv, is_heard))
+      note_time(state, *parts, sent + total_bytes(call.exchange.recv), seconds);
   }
   parts->report.count(call.function, bytes_per_pair, entry.text, {}, sent, seconds, sample);
 }

@@ -1,5 +1,6 @@
 #include "comm/call_notes.hpp"
 
+#include <exception>
 #include <mutex>
 
 #include "comm/registry.hpp"
@@ -11,6 +12,25 @@ namespace {
 
 const Side& sent_side(const Arguments& a) {
   return a.in_place() ? a.recv : a.send;
+}
+
+/// What cannot be counted is missing in the report, and nowhere else: ranks stay in step.
+template <class Body>
+void quietly(const Body& body) noexcept {
+  try {
+    body();
+  } catch (const std::exception&) {
+    return;
+  }
+}
+
+/// Whether a rank waits for all others in the call: it may go on without those that send it nothing.
+bool hears_all(const Arguments& a, const CommState& state) {
+  for (int block = 0; block < a.blocks(a.recv, state.size()); ++block) {
+    const bool own = !a.neighbours && block == state.rank();
+    if (!own && (a.leads_nowhere(a.recv, block) || a.recv.count_of(block) <= 0)) return false;
+  }
+  return true;
 }
 
 /// Never destroyed: MPI may end after static objects do.
@@ -45,34 +65,44 @@ std::size_t bytes_of(const Arguments& a, const Side& side, int peers) {
   return bytes;
 }
 
-void note_time(const CommState& state, const CommParts& parts, std::uint64_t bytes, double seconds) {
-  keep_sample({state.membership().id(), parts.report.blocking_calls(),
-               static_cast<std::uint64_t>(state.size()), bytes, seconds});
+void note_time(CommState& state, const CommParts& parts, std::uint64_t bytes, double seconds) noexcept {
+  if (state.device_calls() != nullptr) return;
+  quietly([&] {
+    keep_sample({state.membership().id(), parts.report.blocking_calls(),
+                 static_cast<std::uint64_t>(state.size()), bytes, seconds});
+  });
 }
 
-void note_time(const CommState& state, const CommParts& parts, const Arguments& a, double seconds) {
-  if (!wants_sample(state.membership().id(), parts.report.blocking_calls())) return;
-  note_time(state, parts, bytes_of(a, sent_side(a), state.size()) + bytes_of(a, a.recv, state.size()),
-            seconds);
+void note_time(CommState& state, const CommParts& parts, const Arguments& a, double seconds) noexcept {
+  quietly([&] {
+    if (!wants_sample(state.membership().id(), parts.report.blocking_calls()) || !hears_all(a, state)) return;
+    note_time(state, parts, bytes_of(a, sent_side(a), state.size()) + bytes_of(a, a.recv, state.size()),
+              seconds);
+  });
 }
 
-void note_traffic(const Arguments& a, int ranks, Traffic& traffic) {
+void note_traffic(const Arguments& a, int ranks, Traffic& traffic) noexcept {
   const auto each = static_cast<double>(traffic.begin());
   if (each == 0) return;
   const Side& side = sent_side(a);
-  for (int block = 0; block < a.blocks(side, ranks); ++block) {
-    if (a.leads_nowhere(side, block) || side.type_of(block) == MPI_DATATYPE_NULL) continue;
-    const int peer = a.neighbours ? a.edges_of(side).ranks[static_cast<std::size_t>(block)] : block;
-    traffic.add(static_cast<std::size_t>(peer), each * static_cast<double>(side.count_of(block)) *
-                                                    static_cast<double>(type_info(side.type_of(block)).size));
-  }
+  quietly([&] {
+    for (int block = 0; block < a.blocks(side, ranks); ++block) {
+      if (a.leads_nowhere(side, block) || side.type_of(block) == MPI_DATATYPE_NULL) continue;
+      const int peer = a.neighbours ? a.edges_of(side).ranks[static_cast<std::size_t>(block)] : block;
+      traffic.add(static_cast<std::size_t>(peer),
+                  each * static_cast<double>(side.count_of(block)) *
+                      static_cast<double>(type_info(side.type_of(block)).size));
+    }
+  });
 }
 
-void note_traffic(const std::vector<Block>& sent, Traffic& traffic) {
+void note_traffic(const std::vector<Block>& sent, Traffic& traffic) noexcept {
   const auto each = static_cast<double>(traffic.begin());
   if (each == 0) return;
-  for (std::size_t member = 0; member < sent.size(); ++member)
-    traffic.add(member, each * static_cast<double>(sent[member].bytes));
+  quietly([&] {
+    for (std::size_t member = 0; member < sent.size(); ++member)
+      traffic.add(member, each * static_cast<double>(sent[member].bytes));
+  });
 }
 
 void keep_traffic(const Membership& membership, const CommParts& parts) {

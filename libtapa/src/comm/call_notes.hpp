@@ -12,17 +12,20 @@
 
 namespace tapa {
 
-/// A blocking call has ended, the last one that the report has numbered. `parts`: those of `state`.
-void note_time(const CommState& state, const CommParts& parts, std::uint64_t bytes, double seconds);
-/// The same where its blocks may differ: those that it received are counted only where it is kept.
-void note_time(const CommState& state, const CommParts& parts, const Arguments& arguments, double seconds);
+/// A blocking call in which every rank waited for all others has ended, the last one that the report has
+/// numbered. `parts`: those of `state`. Not where ranks agree on the way of GPU buffers first: they wait
+/// there.
+void note_time(CommState& state, const CommParts& parts, std::uint64_t bytes, double seconds) noexcept;
+/// The same where its blocks may differ: those that it received are counted only where it is kept, and it is
+/// not where a rank received nothing from another.
+void note_time(CommState& state, const CommParts& parts, const Arguments& arguments, double seconds) noexcept;
 
 /// Bytes of the blocks of a side.
 [[nodiscard]] std::size_t bytes_of(const Arguments& arguments, const Side& side, int peers);
 
 /// Where blocks go whose sizes differ.
-void note_traffic(const Arguments& arguments, int ranks, Traffic& traffic);
-void note_traffic(const std::vector<Block>& sent, Traffic& traffic);
+void note_traffic(const Arguments& arguments, int ranks, Traffic& traffic) noexcept;
+void note_traffic(const std::vector<Block>& sent, Traffic& traffic) noexcept;
 
 /// Keeps what a communicator that ends has counted.
 void keep_traffic(const Membership& membership, const CommParts& parts);

@@ -158,8 +158,13 @@ std::string whole_report(int rank) {
   int ranks = 0;
   check_mpi(PMPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
   const auto most = std::max(kLeastSamples, kMostSamples / static_cast<std::size_t>(ranks));
-  const auto texts =
-      gather(MPI_COMM_WORLD, pack({kept_samples(most), rank == 0 ? "" : own_report(rank, {})}));
+  std::string mine;
+  try {
+    mine = pack({kept_samples(most), rank == 0 ? "" : own_report(rank, {})});
+  } catch (const std::exception&) {  // the others wait for this rank
+    mine.clear();
+  }
+  const auto texts = gather(MPI_COMM_WORLD, std::move(mine));
   if (rank != 0) return {};
   std::string others;
   std::vector<std::vector<CallSample>> samples;

@@ -1,6 +1,8 @@
 // The C entry points of the device engine: argument checks.
 #include <cstring>
+#include <exception>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,6 +40,20 @@ struct TAPA_Device_comm_s {
     if (islands.groups.groups() > 1) lanes.emplace(agreement, islands, communicator, options, offer);
     description = lanes ? lanes->describe() : "one node of " + std::to_string(size) + " ranks";
   }
+  ~TAPA_Device_comm_s() {
+    lanes.reset();
+    bool well = false;
+    try {
+      well = communicator.part();
+    } catch (const std::exception&) {
+      well = false;
+    }
+    // The ranks free it together, and one may be gone: then it stays.
+    if (!well) static_cast<void>(new (std::nothrow) std::shared_ptr<void>(std::move(context)));
+  }
+  TAPA_Device_comm_s(const TAPA_Device_comm_s&) = delete;
+  TAPA_Device_comm_s& operator=(const TAPA_Device_comm_s&) = delete;
+
   std::shared_ptr<void> context;  ///< goes last
   int rank;
   std::size_t size;

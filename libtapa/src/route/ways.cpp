@@ -31,17 +31,11 @@ std::shared_ptr<PlanEntry> uniform_plan(CommParts& parts, std::size_t bytes, Off
   return parts.chooser.plan_for("", decision, Counts::uniform(parts.chooser.ranks(), bytes), key, bytes);
 }
 
-/// Whether blocking calls with such blocks are MPI's.
-static bool mpi_has_won(const CommParts& parts, std::size_t bytes) {
-  const Choice* const winner = parts.tuner.fastest(true, bytes, {true, true, false}, false).choice;
-  return winner != nullptr && winner->algorithm == Algorithm::mpi;
-}
-
 bool leaves_unproven(const CommParts& parts, std::optional<std::size_t> bytes, Offer offer) {
   if (!parts.tuner.limited() || parts.chooser.forced()) return false;
   if (offer.memory && parts.chooser.one_choice()) {
     if (!bytes || parts.chooser.sure(*bytes)) return false;
-    if (parts.chooser.memory_first() && !mpi_has_won(parts, *bytes)) return false;
+    if (parts.chooser.memory_first() && !parts.tuner.mpi_has_won(*bytes)) return false;
   }
   return !bytes || !countable(*bytes) || !parts.tuner.beats_mpi(*bytes, offer);
 }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <optional>
 #include <thread>
 
 #include "run/log.hpp"
@@ -29,6 +30,15 @@ void say_before_the_end(MPI_Comm comm) noexcept {
     log_error(error_notes().text());
   } catch (...) {  // no memory for it: the error handler alone must do
   }
+}
+
+/// To be compared only.
+std::optional<MPI_Errhandler> handler_of(MPI_Comm comm) {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  if (PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return std::nullopt;
+  const MPI_Errhandler found = handler;
+  if (handler != MPI_ERRHANDLER_NULL) PMPI_Errhandler_free(&handler);
+  return found;
 }
 
 }  // namespace
@@ -85,14 +95,11 @@ void set_last_error(const std::string& message) {
 }
 
 bool errors_are_fatal(MPI_Comm comm) {
-  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
-  if (PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return true;
-  bool fatal = handler == MPI_ERRORS_ARE_FATAL;
+  const auto handler = handler_of(comm);
 #if MPI_VERSION >= 4
-  fatal = fatal || handler == MPI_ERRORS_ABORT;
+  if (handler == MPI_ERRORS_ABORT) return true;
 #endif
-  if (handler != MPI_ERRHANDLER_NULL) PMPI_Errhandler_free(&handler);
-  return fatal;
+  return !handler || handler == MPI_ERRORS_ARE_FATAL;
 }
 
 void say_if_fatal(MPI_Comm comm) {
@@ -103,7 +110,7 @@ int call_error_handler(MPI_Comm comm, int code) {
   if (comm == MPI_COMM_NULL && !world_runs()) return code;
   const MPI_Comm target = comm == MPI_COMM_NULL ? MPI_COMM_WORLD : comm;
   say_if_fatal(target);
-  PMPI_Comm_call_errhandler(target, code);
+  if (handler_of(target) != MPI_ERRORS_RETURN) PMPI_Comm_call_errhandler(target, code);
   return code;
 }
 

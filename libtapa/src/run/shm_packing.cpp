@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstring>
 #include <exception>
+#include <new>
 
 #include "run/shm_exchange.hpp"
 #include "run/shm_layout.hpp"
@@ -20,6 +21,8 @@ bool ShmExchange::packing(const Step& step) {
     return true;
   } catch (const TransportError& e) {
     fail(e);
+  } catch (const std::bad_alloc&) {
+    fail(TransportError::no_memory("out of memory"));
   } catch (const std::exception& e) {
     fail(TransportError(e.what()));
   }

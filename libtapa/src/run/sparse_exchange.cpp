@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "run/unfinished.hpp"
-#include "transport/transport.hpp"
 
 namespace tapa {
 
@@ -48,7 +47,7 @@ void SparseExchange::keep_own() {
   if (own == messages_.end()) return;
   try {
     inbox_.scatter(static_cast<std::size_t>(rank_), 0, own->data.size(), own->data.data());
-  } catch (const TransportError&) {
+  } catch (const std::exception&) {
     failure_ = std::current_exception();
   }
   send_[static_cast<std::size_t>(rank_)] = {};
