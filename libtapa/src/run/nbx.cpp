@@ -73,8 +73,8 @@ void Nbx::start(const MessageSpace& space, int first_tag, int rank, std::span<co
   flight_->sends.reserve(messages.size());
   flight_->data.reserve(data);
   constexpr Combine how = Combine::sum;
-  barrier_.start(space_, tag_ + kBarrierTag, rank_, static_cast<int>(space_.in_world.size()), {&contribution, 1},
-                 {&how, 1});
+  barrier_.start(space_, tag_ + kBarrierTag, rank_, static_cast<int>(space_.in_world.size()),
+                 {&contribution, 1}, {&how, 1});
   ++calls_;
   stage_ = Stage::send;
   for (std::size_t i = 0; i < messages.size(); ++i) send(messages[i], flight_->envelopes[i]);

@@ -37,8 +37,8 @@ class Nbx {
   Nbx& operator=(const Nbx&) = delete;
 
   /// Starts, with kTags tags of `space` from `first_tag` on, which are for this alone. The messages' data and
-  /// `inbox` are used until the end. All ranks learn the sum of the numbers `contribution`. Throws CallError, and
-  /// std::bad_alloc before anything is sent.
+  /// `inbox` are used until the end. All ranks learn the sum of the numbers `contribution`. Throws CallError,
+  /// and std::bad_alloc before anything is sent.
   void start(const MessageSpace& space, int first_tag, int rank, std::span<const SparseMessage> messages,
              std::uint64_t contribution, SparseInbox& inbox);
 
