@@ -306,8 +306,7 @@ void Autotuner::wait_for_review(Running& running) {
 void Autotuner::end_trial(const ProbeKey& key, Running& running) {
   std::vector<Choice> otherwise = std::exchange(running.otherwise, {});
   running.held = running.autotuning.ranking().front() == 0;
-  if (!running.held && running.results != nullptr) ++used_.refuted;
-  if (!running.held) running.results = nullptr;
+  if (!running.held && std::exchange(running.results, nullptr) != nullptr) ++used_.refuted;
   if (running.held || source_.one_choice()) return wait_for_review(running);  // there both have been tried
   running.autotuning = compete(key, std::move(otherwise));
 }

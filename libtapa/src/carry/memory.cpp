@@ -29,10 +29,12 @@ class Ending {
     if (!route_.noted && route_.uniform) return;
     CommState& state = *route_.state;
     const double seconds = route_.noted ? PMPI_Wtime() - began_ : 0;
+    const bool reported = state.rules().report != Reporting::off;
+    if (reported && !route_.uniform) note_time(state, arguments_, seconds);
     const auto parts = state.parts();
     if (!route_.uniform) parts->mean.note(state.memory_run().exchange().total_bytes(), state.size());
     if (route_.tried) parts->tuner.record(route_.key, seconds, route_.sent);
-    if (state.rules().report == Reporting::off) return;
+    if (!reported) return;
     const char* const function = arguments_.function;
     if (route_.uniform) {
       if (route_.stands_for == 0) return;
@@ -41,7 +43,6 @@ class Ending {
                              seconds * static_cast<double>(route_.stands_for));
       return;
     }
-    note_time(state, *parts, arguments_, seconds);
     const std::size_t bytes = route_.sent / static_cast<std::size_t>(state.size());
     parts->report.count(function, bytes, "memory", {}, route_.sent, seconds, std::nullopt);
   }

@@ -31,7 +31,7 @@ void keep(const Arguments& arguments, CommState* state, const char* reason, doub
   report.count(arguments.function, bytes / static_cast<std::size_t>(std::max(peers, 1)), {}, reason, bytes,
                seconds, std::nullopt);
   keep_rows(report.rows(name, where.rank, where.ranks));
-  if (state != nullptr && state->ready()) note_traffic(arguments, peers, state->parts()->traffic);
+  if (state != nullptr && state->ready()) note_traffic(arguments, peers, *state);
 }
 
 /// Why MPI has carried a call out that the ranks could have.
@@ -66,10 +66,9 @@ void tell(const Route& route, const char* function, double seconds) {
 void note(const Route& route, const Arguments& arguments, double seconds) {
   CommState& state = *route.state;
   if (state.rules().report == Reporting::off) return;
-  const auto parts = state.parts();
-  if (!route.uniform) note_traffic(arguments, state.size(), parts->traffic);
-  parts->report.next_blocking();
-  if (state.rules().timeout <= 0) note_time(state, *parts, arguments, seconds);  // else ranks have met before
+  if (!route.uniform) note_traffic(arguments, state.size(), state);
+  state.parts()->report.next_blocking();
+  if (state.rules().timeout <= 0) note_time(state, arguments, seconds);  // else ranks have met before
 }
 
 }  // namespace

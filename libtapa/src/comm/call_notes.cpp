@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <mutex>
+#include <utility>
 
 #include "comm/registry.hpp"
 #include "report/call_samples.hpp"
@@ -73,26 +74,29 @@ void note_time(CommState& state, const CommParts& parts, std::uint64_t bytes, do
   });
 }
 
-void note_time(CommState& state, const CommParts& parts, const Arguments& a, double seconds) noexcept {
+void note_time(CommState& state, const Arguments& a, double seconds) noexcept {
   quietly([&] {
-    if (!wants_sample(state.membership().id(), parts.report.blocking_calls()) || !hears_all(a, state)) return;
-    note_time(state, parts, bytes_of(a, sent_side(a), state.size()) + bytes_of(a, a.recv, state.size()),
-              seconds);
+    const std::uint64_t call = state.parts()->report.blocking_calls();
+    if (!wants_sample(state.membership().id(), call) || !hears_all(a, state)) return;
+    const std::size_t bytes = bytes_of(a, sent_side(a), state.size()) + bytes_of(a, a.recv, state.size());
+    note_time(state, *state.parts(), bytes, seconds);
   });
 }
 
-void note_traffic(const Arguments& a, int ranks, Traffic& traffic) noexcept {
-  const auto each = static_cast<double>(traffic.begin());
-  if (each == 0) return;
-  const Side& side = sent_side(a);
+void note_traffic(const Arguments& a, int ranks, CommState& state) noexcept {
   quietly([&] {
+    const auto each = static_cast<double>(state.parts()->traffic.begin());
+    if (each == 0) return;
+    const Side& side = sent_side(a);
+    std::vector<std::pair<int, double>> sent;
     for (int block = 0; block < a.blocks(side, ranks); ++block) {
       if (a.leads_nowhere(side, block) || side.type_of(block) == MPI_DATATYPE_NULL) continue;
       const int peer = a.neighbours ? a.edges_of(side).ranks[static_cast<std::size_t>(block)] : block;
-      traffic.add(static_cast<std::size_t>(peer),
-                  each * static_cast<double>(side.count_of(block)) *
-                      static_cast<double>(type_info(side.type_of(block)).size));
+      sent.emplace_back(peer, each * static_cast<double>(side.count_of(block)) *
+                                  static_cast<double>(type_info(side.type_of(block)).size));
     }
+    const auto parts = state.parts();
+    for (const auto& [peer, bytes] : sent) parts->traffic.add(static_cast<std::size_t>(peer), bytes);
   });
 }
 

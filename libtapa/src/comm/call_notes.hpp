@@ -17,14 +17,14 @@ namespace tapa {
 /// there.
 void note_time(CommState& state, const CommParts& parts, std::uint64_t bytes, double seconds) noexcept;
 /// The same where its blocks may differ: those that it received are counted only where it is kept, and it is
-/// not where a rank received nothing from another.
-void note_time(CommState& state, const CommParts& parts, const Arguments& arguments, double seconds) noexcept;
+/// not where a rank received nothing from another. Asks MPI about types: not while the parts are locked.
+void note_time(CommState& state, const Arguments& arguments, double seconds) noexcept;
 
 /// Bytes of the blocks of a side.
 [[nodiscard]] std::size_t bytes_of(const Arguments& arguments, const Side& side, int peers);
 
-/// Where blocks go whose sizes differ.
-void note_traffic(const Arguments& arguments, int ranks, Traffic& traffic) noexcept;
+/// Where blocks go whose sizes differ. The first asks MPI about types, too.
+void note_traffic(const Arguments& arguments, int ranks, CommState& state) noexcept;
 void note_traffic(const std::vector<Block>& sent, Traffic& traffic) noexcept;
 
 /// Keeps what a communicator that ends has counted.

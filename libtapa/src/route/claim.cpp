@@ -127,9 +127,10 @@ Route claim_blocks(const Arguments& arguments, CommState& state) {
     if (route.carrier == Carrier::memory && rules.report != Reporting::off) {
       if (sampled) (void)parts->report.sample_due(arguments.function, 0, kMemory);
       parts->report.next_blocking();
-      note_traffic(arguments, state.size(), parts->traffic);
     }
   }
+  if (route.carrier == Carrier::memory && rules.report != Reporting::off)
+    note_traffic(arguments, state.size(), state);
   route.noted = route.tried || rules.report != Reporting::off || route.carrier == Carrier::mpi;
   if (route.tried || rules.report != Reporting::off) route.sent = bytes_sent(arguments, state.size());
   return route;
@@ -184,9 +185,10 @@ Route claim_later(const Arguments& arguments, CommState& state) {
     const auto parts = state.parts();
     if (!parts->order.idle()) return route;
     route = begin_at_once(state, *parts, {Algorithm::memory});
-    if (!uniform && rules.report != Reporting::off) note_traffic(arguments, state.size(), parts->traffic);
   }
   route.noted = rules.report != Reporting::off;
+  if (route.noted && !uniform && route.carrier == Carrier::memory)
+    note_traffic(arguments, state.size(), state);
   if (route.noted) route.sent = bytes_sent(arguments, state.size());
   route.blocks = blocks;
   route.uniform = uniform;
