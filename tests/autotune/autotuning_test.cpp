@@ -162,6 +162,17 @@ TEST(Autotuning, CallsBehindAnotherPlansDoNotDecide) {
   }
 }
 
+TEST(Autotuning, OfLongCallsFewDecide) {
+  for (const auto& [unit, expected] :
+       {std::pair(1e-6, 65U), {0.02, 33U}, {0.07, 9U}, {0.2, 5U}, {10.0, 5U}}) {
+    Autotuning autotuning(choices(2));
+    const auto calls =
+        run(autotuning, 2, [&](std::size_t plan, std::size_t) { return unit * (plan == 0 ? 1.045 : 1.0); });
+    EXPECT_EQ(autotuning.ranking(), (std::vector<std::size_t>{1, 0})) << unit;
+    EXPECT_EQ(calls[1], expected) << unit;
+  }
+}
+
 TEST(Autotuning, ASmallGainIsNone) {
   for (const double gain : {0.98, 0.95}) {
     Autotuning autotuning(choices(2));

@@ -190,7 +190,7 @@ void Autotuning::end_round() {
     return finish();
   }
   give_up_slow();
-  if (++round_ == kRounds.size() || left_.size() == 1) return finish();
+  if (++round_ == kRounds.size() || left_.size() == 1 || know_enough()) return finish();
   begin_round();
 }
 
@@ -198,6 +198,12 @@ void Autotuning::end_round() {
 bool Autotuning::clearly_slow(std::size_t choice, double slack) const {
   return std::ranges::any_of(left_, [&](std::size_t i) {
     return calls_of(i) >= kFewCalls && median(choice) > (1 + slack) * median(i);
+  });
+}
+
+bool Autotuning::know_enough() const {
+  return std::ranges::all_of(left_, [&](std::size_t i) {
+    return calls_of(i) >= kFewCalls && static_cast<double>(calls_of(i)) * least(i) >= kEnough;
   });
 }
 
