@@ -18,6 +18,7 @@
 #include "tapa/tapa.h"
 #include "topology/sysfs.hpp"
 #include "world/device_support.hpp"
+#include "world/drop_in.hpp"
 #include "world/watched.hpp"
 
 namespace tapa {
@@ -90,9 +91,14 @@ std::vector<Hello> gather_hellos(const Hello& own, MPI_Comm comm) {
   int ranks = 0;
   check_mpi(PMPI_Comm_size(comm, &ranks), "MPI_Comm_size");
   std::vector<Hello> all(static_cast<std::size_t>(ranks));
+  constexpr int bytes = sizeof own;
+  // In MPI_Init nobody can be missing. MPI's nonblocking call would connect every rank to every other one.
+  if (is_drop_in() && comm == MPI_COMM_WORLD) {
+    check_mpi(PMPI_Allgather(&own, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm), "MPI_Allgather");
+    return all;
+  }
   // Nonblocking, so that it can be told who is missing.
   MPI_Request request = MPI_REQUEST_NULL;
-  constexpr int bytes = sizeof own;
   check_mpi(PMPI_Iallgather(&own, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm, &request),
             "MPI_Iallgather");
   wait_watched(request, [&] {
