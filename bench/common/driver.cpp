@@ -10,6 +10,7 @@
 #include "gpu.hpp"
 #include "mpi_algorithms.hpp"
 #include "race.hpp"
+#include "tapa/errors_return.hpp"
 #include "tapa/tapa.h"
 #include "write_file.hpp"
 
@@ -24,7 +25,7 @@ class ForcedPlans {
     for (const std::string& plan : plans) {
       MPI_Comm duplicate = MPI_COMM_NULL;
       MPI_Comm_dup(comm, &duplicate);
-      MPI_Comm_set_errhandler(duplicate, MPI_ERRORS_RETURN);
+      MPI_Comm_set_errhandler(duplicate, errors_return());
       comms_.push_back(duplicate);
       const int code = TAPA_Comm_set(duplicate, "plan", plan.c_str());
       check(code, code == MPI_SUCCESS ? "" : "--plan " + plan + ": " + TAPA_Last_error());

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstdlib>
 
+#include "tapa/errors_return.hpp"
+
 namespace tapa::bench {
 
 namespace {
@@ -116,7 +118,7 @@ MpiAlgorithms::~MpiAlgorithms() {
 void MpiAlgorithms::add(const std::string& name) {
   MpiAlgorithm algorithm{name, MPI_COMM_NULL};
   MPI_Comm_dup(comm_, &algorithm.comm);
-  MPI_Comm_set_errhandler(algorithm.comm, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(algorithm.comm, errors_return());
   algorithms_.push_back(algorithm);
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "common/mpi_error.hpp"
+#include "tapa/errors_return.hpp"
 
 namespace dit {
 namespace {
@@ -122,7 +123,7 @@ void MpiSession::start_mpi() {
     throw PluginFailure(DIT_ERROR_COMMUNICATION, "MPI_Init_thread failed with code " + std::to_string(code));
   ours_ = true;
   // Errors of requests that belong to no communicator are raised there.
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, tapa::errors_return());
 }
 
 void MpiSession::enter(SessionMember& member) {

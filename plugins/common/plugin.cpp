@@ -3,6 +3,7 @@
 
 #include "common/context.hpp"
 #include "common/plugin_functions.hpp"
+#include "tapa/errors_return.hpp"
 
 // Each plugin defines what it is.
 namespace dit {
@@ -42,7 +43,7 @@ dit_status open(const dit_open_options* options, dit_context** context) {
     MpiSession& session = MpiSession::require();
     MPI_Comm comm = MPI_COMM_NULL;
     check_mpi(MPI_Comm_dup(communicator_of(*options), &comm), "MPI_Comm_dup");
-    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(comm, tapa::errors_return());
     const char* config = options->config == nullptr ? "" : options->config;
     *context = Functions::handle(std::make_unique<MpiContext>(
         plugin_kind, session, comm, ContextSettings{options->timeout_seconds, config}, fault_of(*options)));

@@ -34,7 +34,7 @@ constexpr double kGrace = 2;   // seconds for the ranks that have the drop-in to
 constexpr int kMostNamed = 8;  // ranks in a message
 
 std::atomic<Verdict> agreed{Verdict::open};
-std::array<bool, kFunctions> split{};  ///< functions that pass on some ranks only; written before the verdict
+std::array<bool, kFunctions> split{};  ///< functions not taken over on some ranks only; before the verdict
 Handles mpi;                           ///< of the program's MPI; written before them
 
 /// Why a rank cannot use libtapa.
@@ -96,26 +96,29 @@ const char* lacking_function() {
 
 /// What a rank brings into the agreement. All are reduced to the least, which is the own one where all agree.
 struct Ballot {
-  static constexpr std::size_t kBypassed = 5;
-  std::array<long long, kBypassed + 2 * kFunctions> words{};
+  static constexpr std::size_t kTakers = 5;
+  std::array<long long, kTakers + 2 * kFunctions> words{};
   Ballot() = default;
-  /// `bypassed`: the functions that a tool takes past the drop-in.
-  Ballot(int rank, int obstacle, const std::array<bool, kFunctions>& bypassed)
+  Ballot(int rank, int obstacle, const std::array<Taker, kFunctions>& takers)
       : words{kMagic, -kMagic, kVersion, -kVersion,
               obstacle == kObstacles ? std::numeric_limits<long long>::max()
                                      : static_cast<long long>(rank) * kObstacles + obstacle} {
     for (std::size_t f = 0; f < kFunctions; ++f) {
-      words[kBypassed + f] = bypassed[f] ? 1 : 0;
-      words[kBypassed + kFunctions + f] = -words[kBypassed + f];
+      words[kTakers + f] = static_cast<long long>(takers[f]);
+      words[kTakers + kFunctions + f] = -words[kTakers + f];
     }
   }
   [[nodiscard]] bool same_everywhere() const {
     return words[0] == kMagic && words[1] == -kMagic && words[2] == kVersion && words[3] == -kVersion;
   }
   [[nodiscard]] bool all_can() const { return words[4] == std::numeric_limits<long long>::max(); }
-  /// Whether a function passes on some ranks only.
+  /// Whether the drop-in takes a function over on some ranks only.
   [[nodiscard]] bool splits(std::size_t f) const {
-    return words[kBypassed + f] != -words[kBypassed + kFunctions + f];
+    return words[kTakers + f] == 0 && last_taker(f) != Taker::drop_in;
+  }
+  /// The greatest of all ranks.
+  [[nodiscard]] Taker last_taker(std::size_t f) const {
+    return static_cast<Taker>(-words[kTakers + kFunctions + f]);
   }
   [[nodiscard]] int first_rank_that_cannot() const { return static_cast<int>(words[4] / kObstacles); }
   [[nodiscard]] int obstacle() const { return static_cast<int>(words[4] % kObstacles); }
@@ -282,14 +285,21 @@ void tell(const Ballot& all, const Judgement& judgement) {
   say("rank %d of MPI_COMM_WORLD: %s; all-to-all stays with MPI on all ranks", rank, why.c_str());
 }
 
-void tell_split() {
+/// The functions that are split so.
+Line names_split_by(const Ballot& all, Taker taker) {
   Line names;
   for (std::size_t f = 0; f < kFunctions; ++f) {
-    if (split[f]) names.add(names.empty() ? "" : ", ", function_names()[f]);
+    if (split[f] && all.last_taker(f) == taker) names.add(names.empty() ? "" : ", ", function_names()[f]);
   }
-  if (names.empty()) return;
-  say("a tool behind the drop-in takes over %s on some ranks only; on all ranks that stays with MPI",
-      names.c_str());
+  return names;
+}
+
+void tell_split(const Ballot& all) {
+  if (const Line names = names_split_by(all, Taker::tool); !names.empty())
+    say("a tool behind the drop-in takes over %s on some ranks only; on all ranks that stays with MPI",
+        names.c_str());
+  if (const Line names = names_split_by(all, Taker::others); !names.empty())
+    say("the drop-in of some ranks does not take over %s; on all ranks that stays with MPI", names.c_str());
 }
 
 int own_obstacle(const Judgement& judgement) {
@@ -343,11 +353,11 @@ void agree() {
   int size = 1;
   TAPA_PMPI(MPI_Comm_rank)(mpi.world, &rank);
   TAPA_PMPI(MPI_Comm_size)(mpi.world, &size);
-  const Ballot mine(rank, own_obstacle(judgement), bypassed_functions());
+  const Ballot mine(rank, own_obstacle(judgement), takers());
   const Ballot all = size > 1 ? reduce(mine, rank, size) : mine;
   const bool ours = all.all_can();
   for (std::size_t f = 0; f < kFunctions; ++f) split[f] = all.splits(f);
-  if (rank == 0) ours ? tell_split() : tell(all, judgement);
+  if (rank == 0) ours ? tell_split(all) : tell(all, judgement);
   if (rank == 0 && judgement.fit == Fit::compatible) log_info("preload: %s", judgement.why.c_str());
   if (ours) hang_end();
   agreed.store(ours ? Verdict::libtapa : Verdict::mpi, std::memory_order_release);

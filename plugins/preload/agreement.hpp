@@ -14,18 +14,17 @@ enum class Verdict {
 /// What was agreed.
 [[nodiscard]] Verdict verdict();
 
-/// Whether an all-to-all, by its MPI_ or PMPI_ name, stays with MPI all the same, on all ranks: a tool takes
-/// calls of it past the drop-in on some. To be asked when the verdict is `libtapa`.
+/// Whether an all-to-all, by its MPI_ or PMPI_ name, stays with MPI all the same, on all ranks: calls of it
+/// go past the drop-in on some. To be asked when the verdict is `libtapa`.
 [[nodiscard]] bool stays_with_mpi(const char* name);
 
 /// To be called by every rank when MPI's own initialization has returned: one small reduction over
 /// MPI_COMM_WORLD, by its PMPI_ names; then libtapa is loaded and set up. When some ranks have no drop-in, or
 /// one of another version, the job is ended with a message that names them, after the seconds of
 /// TAPA_TIMEOUT. When libtapa's file is missing somewhere, or the MPI is of a series that is refused,
-/// all-to-all stays with MPI on all ranks, and so do the functions that a tool takes over behind the drop-in
-/// on some ranks only; rank 0 says so. An MPI with other handles than the build's is left alone, with a
-/// message, but for the standard's interface where the libtapa for it lies beside the drop-in. Further calls
-/// do nothing.
+/// all-to-all stays with MPI on all ranks, and so do the functions that the drop-in takes over on some ranks
+/// only; rank 0 says so. An MPI with other handles than the build's is left alone, with a message, but for
+/// the standard's interface where the libtapa for it lies beside the drop-in. Further calls do nothing.
 void agree();
 
 /// Ends the job with a message.

@@ -143,13 +143,15 @@ const FunctionNames& function_names() {
   return names_of_functions;
 }
 
-std::array<bool, kFunctions> bypassed_functions() {
-  std::array<bool, kFunctions> bypassed{};
-  std::ranges::transform(function_names(), bypassed.begin(), [](const auto& name) {
+std::array<Taker, kFunctions> takers() {
+  std::array<Taker, kFunctions> takers{};
+  std::ranges::transform(function_names(), takers.begin(), [](const auto& name) {
     const void* const behind = dlsym(RTLD_NEXT, name.c_str());
-    return behind != nullptr && passes(name.c_str(), behind);
+    if (behind == nullptr) return Taker::drop_in;
+    if (find_in(file_of_the_drop_in(), name.c_str()) == nullptr) return Taker::others;
+    return passes(name.c_str(), behind) ? Taker::tool : Taker::drop_in;
   });
-  return bypassed;
+  return takers;
 }
 
 }  // namespace tapa::preload

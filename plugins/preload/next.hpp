@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include "text.hpp"
 
@@ -30,10 +31,17 @@ namespace tapa::preload {
 /// drop-in then takes the call over. (One that calls the MPI_X behind it instead reaches MPI.)
 [[nodiscard]] bool passes(const char* name, const void* address);
 
-/// The MPI_ names of all-to-alls, and which of them pass: calls of these go to a tool on this rank.
+/// The MPI_ names of all-to-alls.
 constexpr std::size_t kFunctions = 72;
 using FunctionNames = std::array<Text<31>, kFunctions>;
 [[nodiscard]] const FunctionNames& function_names();
-[[nodiscard]] std::array<bool, kFunctions> bypassed_functions();
+
+/// Where the program's calls of a function go on this rank.
+enum class Taker : std::uint8_t {
+  drop_in,  ///< also where the MPI has no such function
+  tool,     ///< one behind the drop-in: they pass it
+  others,   ///< past the drop-in, which was built for an MPI without the function
+};
+[[nodiscard]] std::array<Taker, kFunctions> takers();
 
 }  // namespace tapa::preload

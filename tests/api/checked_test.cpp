@@ -9,7 +9,7 @@
 #include <iterator>
 
 #include "checks.hpp"
-#include "run/errors_return.hpp"
+#include "tapa/errors_return.hpp"
 #include "tapa/tapa.h"
 
 using namespace checks;

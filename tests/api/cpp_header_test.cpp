@@ -288,6 +288,8 @@ TEST(CppHeader, ErrorsAreThrownWithTheirText) {
   EXPECT_THAT(
       error_of([&] { comm.alltoallv(room, std::span<const int>(), ones, room, ones, ones); }, MPI_ERR_COUNT),
       HasSubstr("0 counts"));
+  int none = 0;
+  EXPECT_NE(MPI_Send(&none, 1, MPI_INT, comm.size(), 0, comm.handle()), MPI_SUCCESS) << "MPI's return, too";
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 
 #include "checks.hpp"
 #include "faults/refuse.hpp"
-#include "run/errors_return.hpp"
+#include "tapa/errors_return.hpp"
 #include "tapa/tapa.h"
 
 using namespace checks;

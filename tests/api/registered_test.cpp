@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "checks.hpp"
-#include "run/errors_return.hpp"
+#include "tapa/errors_return.hpp"
 #include "tapa/tapa.h"
 
 using namespace checks;

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "requests.hpp"
-#include "run/errors_return.hpp"
+#include "tapa/errors_return.hpp"
 #include "tapa/tapa.h"
 
 namespace {

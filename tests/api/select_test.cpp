@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "run/errors_return.hpp"
+#include "tapa/errors_return.hpp"
 #include "tapa/tapa.h"
 
 namespace {

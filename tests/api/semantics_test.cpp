@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "checks.hpp"
-#include "run/errors_return.hpp"
+#include "tapa/errors_return.hpp"
 #include "tapa/tapa.h"
 
 using namespace checks;

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "checks.hpp"
-#include "run/errors_return.hpp"
+#include "tapa/errors_return.hpp"
 #include "tapa/tapa.h"
 
 using namespace checks;

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "run/errors_return.hpp"
+#include "tapa/errors_return.hpp"
 #include "tapa/tapa.h"
 
 namespace {

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "checks.hpp"
-#include "run/errors_return.hpp"
+#include "tapa/errors_return.hpp"
 #include "tapa/tapa.h"
 
 using namespace checks;

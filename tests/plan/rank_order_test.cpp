@@ -153,6 +153,18 @@ TEST(RankOrder, ANodeWithMoreOrFasterNicsIsLessBusy) {
   }
 }
 
+TEST(RankOrder, LaunchersAreToldHowManyRanksANodeHas) {
+  EXPECT_EQ(ranks_per_node(std::array{0, 1, 1, 0, 2, 2}), 2);
+  EXPECT_EQ(ranks_per_node(std::array{0, 1, 1}), 0);
+  EXPECT_EQ(ranks_per_node({}), 0);
+  const LaunchOptions even = launch_options({RankOrder::consecutive, {}, {}, 8});
+  EXPECT_EQ(even.open_mpi, "--map-by ppr:8:node");
+  EXPECT_EQ(even.mpich, "-ppn 8");
+  EXPECT_EQ(even.slurm, "--ntasks-per-node=8 --distribution=block");
+  EXPECT_EQ(launch_options({RankOrder::consecutive, {}, {}, 0}).mpich, "") << "no option says that";
+  EXPECT_EQ(launch_options({RankOrder::alternating, {}, {}, 8}).mpich, "-ppn 1");
+}
+
 TEST(RankOrder, AdviceIsTheBestOrderAndSavesAFifth) {
   const std::vector<double> values{0, 1, 7.9, 8.1, 10};
   for (const double given : values) {

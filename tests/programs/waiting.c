@@ -1,12 +1,14 @@
 /* waiting MODE: 40 all-to-alls, of which the report says who waits and what another order of the ranks would
    bring. late, late-v: rank 1 comes 20 ms late to each; turns: the ranks do, in turn; pairs, pairs-split:
    each even rank and the next one exchange 64 KiB, with the others nothing, on MPI_COMM_WORLD or a
-   communicator for each two; all: all exchange as much. */
+   communicator for each two; sparse: the same, as sparse exchanges; all: all exchange as much. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "linked_names.h"
 
 enum { CALLS = 40, LATE = 256, LONG = 65536, MOST = 16 };
 static char out[MOST * LONG], in[MOST * LONG];
@@ -42,6 +44,15 @@ int main(int argc, char** argv) {
     if (strcmp(mode, "late-v") == 0) v(each, LATE, MPI_COMM_WORLD);
     if (strcmp(mode, "pairs") == 0) v(few, LONG, MPI_COMM_WORLD);
     if (strcmp(mode, "pairs-split") == 0) MPI_Alltoall(out, LONG, MPI_CHAR, in, LONG, MPI_CHAR, pair);
+#ifdef USE_TAPA
+    if (strcmp(mode, "sparse") == 0) {
+      const int to = rank ^ 1;
+      const MPI_Count bytes = LONG;
+      TAPA_Received received;
+      TAPA_Sparse_exchange(out, to < size, &to, &bytes, MPI_CHAR, MPI_COMM_WORLD, &received);
+      TAPA_Received_free(&received);
+    }
+#endif
     if (strcmp(mode, "all") == 0) MPI_Alltoall(out, LONG, MPI_CHAR, in, LONG, MPI_CHAR, MPI_COMM_WORLD);
   }
   MPI_Comm_free(&pair);

@@ -14,7 +14,8 @@ TEST(ReportJson, SaysWhatTheTextSays) {
   first.samples = {{0.5, 1.5}};
   ReportHead head{8, 10, "MPI_Init", 3, 0.5, ""};
   head.lateness = {20, 3, 1, {{5, 12, 16, 0.25}}};
-  head.order = OrderAdvice{RankOrder::alternating, {100, 2}, {50, 1}};
+  head.order = OrderAdvice{RankOrder::consecutive, {100, 2}, {50, 1}, 4};
+  head.levels = {{"node", 12}, {"world", 0}};
   const std::string text = report_json({first, row("columns", 1, 2, 8), first}, head);
   EXPECT_EQ(text.find('\n'), text.size() - 1) << "one line";
   const auto json = nlohmann::json::parse(text);
@@ -25,7 +26,10 @@ TEST(ReportJson, SaysWhatTheTextSays) {
   EXPECT_EQ(json["job"]["waiting"]["transfer"], 1);
   EXPECT_EQ(json["job"]["waiting"]["late"][0]["rank"], 5);
   EXPECT_EQ(json["job"]["waiting"]["late"][0]["waited"], 0.25);
-  EXPECT_EQ(json["job"]["rank_order"]["order"], "alternating");
+  EXPECT_EQ(json["job"]["levels"],
+            nlohmann::json::parse(R"([{"name": "node", "bytes": 12.0}, {"name": "world", "bytes": 0.0}])"));
+  EXPECT_EQ(json["job"]["rank_order"]["order"], "consecutive");
+  EXPECT_EQ(json["job"]["rank_order"]["launch"]["mpich"], "-ppn 4");
   EXPECT_EQ(json["job"]["rank_order"]["then"]["bytes"], 50);
   ASSERT_EQ(json["rows"].size(), 2U);
   EXPECT_EQ(json["rows"][0]["calls"], 8) << "the same rows are one";

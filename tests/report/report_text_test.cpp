@@ -71,11 +71,21 @@ TEST(ReportText, SaysWhichOrderOfTheRanksWouldBeBetter) {
   head.order = OrderAdvice{RankOrder::alternating, {6e9, 4.8}, {3e9, 2.4}};
   EXPECT_THAT(format_report(rows, head),
               HasSubstr("  rank order  6000.000 MB into, or out of, the busiest node; 3000.000 MB with ranks "
-                        "on the nodes in turn "
-                        "(mpirun --map-by node, srun --distribution=cyclic): 2.400 s less at its NICs\n"));
+                        "on the nodes in turn: 2.400 s less at its NICs\n"
+                        "              mpirun --map-by node (Open MPI), mpiexec -ppn 1 (MPICH, Intel MPI), "
+                        "srun --distribution=cyclic\n"));
   head.order->order = RankOrder::consecutive;
   EXPECT_THAT(format_report(rows, head),
-              HasSubstr("consecutive ranks on each node (mpirun --map-by slot, srun"));
+              HasSubstr("with consecutive ranks on each node: 2.400 s less at its NICs\n"
+                        "              mpirun --map-by slot (Open MPI), srun --distribution=block\n"));
+}
+
+TEST(ReportText, SaysWhichLevelsBytesCross) {
+  ReportHead head = kHead;
+  const std::vector<ReportRow> rows{forwarded("MPI_Alltoall", 1, "one rank")};
+  EXPECT_THAT(format_report(rows, head), Not(HasSubstr("  sent ")));
+  head.levels = {{"gpu", 0}, {"node", 12e6}, {"world", 3.5e6}};
+  EXPECT_THAT(format_report(rows, head), HasSubstr("  sent        12.000 MB by node, 3.500 MB by world\n"));
 }
 
 TEST(ReportText, TellsCommunicatorsWithoutNamesByTheirRanks) {

@@ -38,5 +38,25 @@ TEST(Traffic, CallsWithEqualBlocksSendAsMuchToEach) {
   EXPECT_DOUBLE_EQ(bytes_to_each(rows), expected);
 }
 
+TEST(Traffic, GoesByTheFastestCommonLevel) {
+  const Topology topology = make_uniform_topology({2, 2, 2});
+  const auto levels = bytes_by_level(topology, 2, std::vector<double>{1, 2, 4, 8, 16, 32, 64, 128});
+  ASSERT_EQ(levels.size(), 3U);
+  EXPECT_EQ(levels[0].name, "socket");
+  EXPECT_EQ(levels[0].bytes, 8) << "what it keeps is not sent";
+  EXPECT_EQ(levels[1].bytes, 1 + 2);
+  EXPECT_EQ(levels[2].name, "world");
+  EXPECT_EQ(levels[2].bytes, 16 + 32 + 64 + 128);
+}
+
+TEST(Traffic, OfOneNodeGoesByTheNode) {
+  Topology topology = make_uniform_topology({1, 3});
+  topology.merge_equal_levels();
+  const auto levels = bytes_by_level(topology, 0, std::vector<double>{1, 2, 4});
+  ASSERT_EQ(levels.size(), 1U);
+  EXPECT_EQ(levels[0].name, "node");
+  EXPECT_EQ(levels[0].bytes, 6);
+}
+
 }  // namespace
 }  // namespace tapa

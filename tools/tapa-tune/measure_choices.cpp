@@ -7,7 +7,7 @@
 #include "measure.hpp"
 #include "plan/median.hpp"
 #include "plan/planner.hpp"
-#include "run/errors_return.hpp"
+#include "tapa/errors_return.hpp"
 #include "tapa/tapa.h"
 
 namespace tapa {

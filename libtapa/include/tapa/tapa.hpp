@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <tapa/elements.hpp>
+#include <tapa/errors_return.hpp>
 #include <utility>
 
 namespace tapa {
@@ -153,7 +154,7 @@ class Communicator {
     MPI_Comm copy = MPI_COMM_NULL;
     detail::check_mpi(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
     Communicator result(copy, true);
-    detail::check_mpi(MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    detail::check_mpi(MPI_Comm_set_errhandler(copy, errors_return()), "MPI_Comm_set_errhandler");
     return result;
   }
 

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "comm/call_notes.hpp"
 #include "run/poll_to_end.hpp"
 
 namespace tapa {
@@ -49,6 +50,7 @@ void run_sparse(const char* function, CommState& state) {
   SparseExchange& exchange = state.sparse_exchange();
   const std::size_t bytes = exchange.bytes_sent();
   const double began = rules.report != Reporting::off ? PMPI_Wtime() : 0;
+  if (rules.report != Reporting::off) note_traffic(exchange.messages(), state.parts()->traffic);
   const bool by_memory = goes_through_memory(state);
   Watch watch(function, rules.timeout);
   const auto finish = [&] {

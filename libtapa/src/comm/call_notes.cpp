@@ -67,7 +67,8 @@ std::size_t bytes_of(const Arguments& a, const Side& side, int peers) {
 }
 
 void note_time(CommState& state, const CommParts& parts, std::uint64_t bytes, double seconds) noexcept {
-  if (state.device_calls() != nullptr) return;
+  // Other worlds than the process's give their communicators the same numbers.
+  if (state.device_calls() != nullptr || state.membership().world != World::of_process()) return;
   quietly([&] {
     keep_sample({state.membership().id(), parts.report.blocking_calls(),
                  static_cast<std::uint64_t>(state.size()), bytes, seconds});
@@ -106,6 +107,15 @@ void note_traffic(const std::vector<Block>& sent, Traffic& traffic) noexcept {
   quietly([&] {
     for (std::size_t member = 0; member < sent.size(); ++member)
       traffic.add(member, each * static_cast<double>(sent[member].bytes));
+  });
+}
+
+void note_traffic(std::span<const SparseMessage> sent, Traffic& traffic) noexcept {
+  const auto each = static_cast<double>(traffic.begin());
+  if (each == 0) return;
+  quietly([&] {
+    for (const SparseMessage& message : sent)
+      traffic.add(static_cast<std::size_t>(message.to), each * static_cast<double>(message.data.size()));
   });
 }
 

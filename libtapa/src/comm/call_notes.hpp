@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "comm/comm_state.hpp"
@@ -26,6 +27,7 @@ void note_time(CommState& state, const Arguments& arguments, double seconds) noe
 /// Where blocks go whose sizes differ. The first asks MPI about types, too.
 void note_traffic(const Arguments& arguments, int ranks, CommState& state) noexcept;
 void note_traffic(const std::vector<Block>& sent, Traffic& traffic) noexcept;
+void note_traffic(std::span<const SparseMessage> sent, Traffic& traffic) noexcept;
 
 /// Keeps what a communicator that ends has counted.
 void keep_traffic(const Membership& membership, const CommParts& parts);

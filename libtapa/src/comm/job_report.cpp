@@ -9,11 +9,14 @@
 #include <exception>
 #include <limits>
 #include <optional>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "comm/call_notes.hpp"
+#include "comm/machine_view.hpp"
 #include "comm/names.hpp"
 #include "comm/registry.hpp"
 #include "comm/results_store.hpp"
@@ -88,15 +91,49 @@ std::vector<std::string> gather(MPI_Comm comm, std::string mine) {
   return texts;
 }
 
+/// What all ranks know together, on rank 0.
+struct JobView {
+  Lateness lateness;
+  std::vector<LevelBytes> levels;
+  std::optional<OrderAdvice> order;
+};
+
+/// On rank 0. Collective over MPI_COMM_WORLD.
+void add_up(std::span<double> values, int rank) {
+  check_mpi(PMPI_Reduce(rank == 0 ? MPI_IN_PLACE : values.data(), rank == 0 ? values.data() : nullptr,
+                        static_cast<int>(values.size()), MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD),
+            "MPI_Reduce");
+}
+
+/// The machine of all ranks, by their ranks in MPI_COMM_WORLD, whether that was set up or not. Alike on all.
+/// `ranks`: in the world, of those.
+MachineView whole_machine(const std::shared_ptr<World>& world, const std::vector<int>& ranks) {
+  Membership whole;
+  whole.world = world;
+  whole.in_world = ranks;
+  whole.one_node = world->nodes() == 1;
+  constexpr int silent = -1;  // what is wrong with files was said before
+  return view_machine(whole, *world->options(), silent, false);
+}
+
+/// By level. Collective over MPI_COMM_WORLD, the result on rank 0.
+std::vector<LevelBytes> level_bytes(const Topology& topology, int rank, std::span<const double> sent) {
+  std::vector<LevelBytes> levels = bytes_by_level(topology, rank, sent);
+  std::vector<double> bytes;
+  for (const LevelBytes& level : levels) bytes.push_back(level.bytes);
+  add_up(bytes, rank);
+  for (std::size_t l = 0; l < levels.size(); ++l) levels[l].bytes = bytes[l];
+  return levels;
+}
+
 /// Whether another order of the ranks would send less between the nodes. Collective over MPI_COMM_WORLD, the
-/// result on rank 0; `machine` is alike on all ranks.
-std::optional<OrderAdvice> order_advice(const MachineView& machine, int rank) {
+/// result on rank 0.
+std::optional<OrderAdvice> order_advice(const MachineView& machine, int rank, std::span<const double> sent) {
   const Topology& topology = *machine.topology;
   const auto nodes = static_cast<std::size_t>(topology.nodes());
   if (nodes < 2) return std::nullopt;
   std::vector<int> given;
   for (int r = 0; r < topology.ranks; ++r) given.push_back(topology.node_of(r));
-  const std::vector<double> sent = traffic_to(topology.ranks);
   std::vector<double> bytes(2 * nodes * kRankOrders);
   const auto part = [&](std::size_t order, bool in) {
     return std::span(bytes).subspan((2 * order + (in ? 1 : 0)) * nodes, nodes);
@@ -105,20 +142,29 @@ std::optional<OrderAdvice> order_advice(const MachineView& machine, int rank) {
     const std::vector<int> node = nodes_in_order(static_cast<RankOrder>(order), given);
     add_node_bytes(node, rank, sent, part(order, false), part(order, true));
   }
-  check_mpi(PMPI_Reduce(rank == 0 ? MPI_IN_PLACE : bytes.data(), rank == 0 ? bytes.data() : nullptr,
-                        static_cast<int>(bytes.size()), MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD),
-            "MPI_Reduce");
+  add_up(bytes, rank);
   std::array<NicLoad, kRankOrders> loads;
   for (std::size_t order = 0; order < kRankOrders; ++order)
     loads[order] = busiest(topology, machine.rates.nic_bandwidth, part(order, false), part(order, true));
-  return advise(loads, seconds_since_beginning());
+  auto advice = advise(loads, seconds_since_beginning());
+  if (advice) advice->ranks_per_node = ranks_per_node(given);
+  return advice;
 }
 
-/// What all ranks know together, on rank 0.
-struct JobView {
-  Lateness lateness;
-  std::optional<OrderAdvice> order;
-};
+/// Where bytes went. Collective over MPI_COMM_WORLD; what rank 0 learns.
+JobView view_traffic(const std::shared_ptr<World>& world, int rank) {
+  const std::vector<int> ranks = world->ranks_of(MPI_COMM_WORLD);
+  MachineView machine;
+  try {
+    machine = whole_machine(world, ranks);
+  } catch (const std::invalid_argument&) {  // on all ranks: a file or an option is wrong
+    return {};
+  }
+  const std::vector<double> by_world = traffic_to(world->size());
+  std::vector<double> sent;
+  for (const int r : ranks) sent.push_back(by_world[static_cast<std::size_t>(r)]);
+  return {{}, level_bytes(*machine.topology, rank, sent), order_advice(machine, rank, sent)};
+}
 
 ReportHead head_of(JobView job) {
   const SetupTotal setup = setup_total();
@@ -129,6 +175,7 @@ ReportHead head_of(JobView job) {
                   setup.seconds,
                   results_report(),
                   std::move(job.lateness),
+                  std::move(job.levels),
                   job.order};
   PMPI_Comm_size(MPI_COMM_WORLD, &head.ranks);
   return head;
@@ -149,12 +196,8 @@ std::string own_report(int world_rank, JobView job) {
 }
 
 /// All of it on rank 0, nothing on the others. Collective over MPI_COMM_WORLD.
-std::string whole_report(int rank) {
-  JobView job;
-  if (const auto whole = find_state(MPI_COMM_WORLD); whole && whole->ready()) {
-    const MachineView& machine = whole->parts()->chooser.machine();  // the lock is taken again
-    job.order = order_advice(machine, rank);
-  }
+std::string whole_report(const std::shared_ptr<World>& world, int rank) {
+  JobView job = view_traffic(world, rank);
   int ranks = 0;
   check_mpi(PMPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
   const auto most = std::max(kLeastSamples, kMostSamples / static_cast<std::size_t>(ranks));
@@ -185,8 +228,8 @@ void print_report() {
   std::string text;
   try {
     const auto world = World::of_process();
-    const bool all = is_drop_in() && world && world->options()->settings().report != Reporting::off;
-    text = all ? whole_report(rank) : own_report(rank, {});
+    const bool all = world && world->options()->settings().report != Reporting::off;
+    text = all ? whole_report(world, rank) : own_report(rank, {});
   } catch (const std::exception& e) {
     log_warn(std::string("the ranks' reports come apart: ") + e.what());
     text = own_report(rank, {});

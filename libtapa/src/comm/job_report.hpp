@@ -4,8 +4,8 @@
 
 namespace tapa {
 
-/// Prints it. MPI_Finalize has begun. Under the drop-in, when rank 0 has asked for a report, collective over
-/// MPI_COMM_WORLD: rank 0 prints all. Else each rank prints what it knows.
+/// Prints it. MPI_Finalize has begun. When rank 0 of the process's world has asked for a report, collective
+/// over MPI_COMM_WORLD: rank 0 prints all. Else each rank prints what it knows.
 void print_report();
 
 }  // namespace tapa

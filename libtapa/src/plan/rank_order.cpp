@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 
 namespace tapa {
 
@@ -54,6 +55,22 @@ std::optional<OrderAdvice> advise(std::span<const NicLoad, kRankOrders> loads, d
   const bool real = advice.then.seconds <= 0.8 * advice.now.seconds &&
                     advice.now.seconds - advice.then.seconds >= 0.01 * run_seconds;
   return real && advice.order != RankOrder::given ? std::optional(advice) : std::nullopt;
+}
+
+LaunchOptions launch_options(const OrderAdvice& advice) {
+  if (advice.order == RankOrder::alternating) return {"--map-by node", "-ppn 1", "--distribution=cyclic"};
+  if (advice.ranks_per_node == 0) return {"--map-by slot", "", "--distribution=block"};
+  const std::string each = std::to_string(advice.ranks_per_node);
+  return {"--map-by ppr:" + each + ":node", "-ppn " + each,
+          "--ntasks-per-node=" + each + " --distribution=block"};
+}
+
+int ranks_per_node(std::span<const int> node) {
+  std::map<int, int> ranks;
+  for (const int n : node) ++ranks[n];
+  const bool even =
+      std::ranges::all_of(ranks, [&](const auto& r) { return r.second == ranks.begin()->second; });
+  return even && !ranks.empty() ? ranks.begin()->second : 0;
 }
 
 }  // namespace tapa

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "topology/topology.hpp"
@@ -43,10 +44,22 @@ struct OrderAdvice {
   RankOrder order{};
   NicLoad now;
   NicLoad then;
+  int ranks_per_node = 0;  ///< 0: nodes do not have as many
 };
 /// The best one by `loads`, one for each order; nothing where it would not take a fifth off the busiest
 /// node's bytes and save a hundredth of the time that the program has run.
 [[nodiscard]] std::optional<OrderAdvice> advise(std::span<const NicLoad, kRankOrders> loads,
                                                 double run_seconds);
+
+/// What launchers are told so that the ranks have this order.
+struct LaunchOptions {
+  std::string open_mpi;  ///< mpirun's
+  std::string mpich;     ///< mpiexec's, and Intel MPI's; "": the host file has to say it
+  std::string slurm;     ///< srun's
+};
+[[nodiscard]] LaunchOptions launch_options(const OrderAdvice& advice);
+
+/// The ranks of every node where they are as many, else 0. `node`: by rank, 0 on.
+[[nodiscard]] int ranks_per_node(std::span<const int> node);
 
 }  // namespace tapa

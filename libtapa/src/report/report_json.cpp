@@ -45,11 +45,16 @@ Json head_json(const ReportHead& head) {
   Json out = {{"ranks", head.ranks},   {"seconds", head.seconds},
               {"setups", head.setups}, {"setup_seconds", head.setup_seconds},
               {"cache", head.results}, {"waiting", lateness_json(head.lateness)}};
+  out["levels"] = Json::array();
+  for (const LevelBytes& level : head.levels)
+    out["levels"].push_back({{"name", level.name}, {"bytes", level.bytes}});
   if (head.order) {
+    const LaunchOptions options = launch_options(*head.order);
     out["rank_order"] = {
         {"order", head.order->order == RankOrder::consecutive ? "consecutive" : "alternating"},
         {"now", load_json(head.order->now)},
-        {"then", load_json(head.order->then)}};
+        {"then", load_json(head.order->then)},
+        {"launch", {{"open_mpi", options.open_mpi}, {"mpich", options.mpich}, {"slurm", options.slurm}}}};
   }
   return out;
 }

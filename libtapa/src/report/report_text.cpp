@@ -113,18 +113,27 @@ std::string comparison_line(const Sums& s) {
                percent(s.compared, s.blocking + s.other));
 }
 
-/// How a job is started so that its ranks have this order.
-const char* launcher_words(RankOrder order) {
-  return order == RankOrder::consecutive
-             ? "with consecutive ranks on each node (mpirun --map-by slot, srun --distribution=block)"
-             : "with ranks on the nodes in turn (mpirun --map-by node, srun --distribution=cyclic)";
+std::string levels_line(const std::vector<LevelBytes>& levels) {
+  std::string text;
+  for (const LevelBytes& level : levels) {
+    if (level.bytes > 0)
+      text += print("%s%.3f MB by %s", text.empty() ? "" : ", ", 1e-6 * level.bytes, level.name.c_str());
+  }
+  return text.empty() ? "" : "  sent        " + text + "\n";
 }
 
-std::string order_line(const OrderAdvice& advice) {
+std::string order_lines(const OrderAdvice& advice) {
+  const LaunchOptions options = launch_options(advice);
+  const std::string mpich = options.mpich.empty() ? "" : "mpiexec " + options.mpich + " (MPICH, Intel MPI), ";
   return print(
-      "  rank order  %.3f MB into, or out of, the busiest node; %.3f MB %s: %.3f s less at its NICs\n",
-      1e-6 * advice.now.bytes, 1e-6 * advice.then.bytes, launcher_words(advice.order),
-      advice.now.seconds - advice.then.seconds);
+             "  rank order  %.3f MB into, or out of, the busiest node; %.3f MB with %s: %.3f s less at its "
+             "NICs\n",
+             1e-6 * advice.now.bytes, 1e-6 * advice.then.bytes,
+             advice.order == RankOrder::consecutive ? "consecutive ranks on each node"
+                                                    : "ranks on the nodes in turn",
+             advice.now.seconds - advice.then.seconds) +
+         "              mpirun " + options.open_mpi + " (Open MPI), " + mpich + "srun " + options.slurm +
+         "\n";
 }
 
 /// Who waited for whom, where enough calls tell.
@@ -170,7 +179,8 @@ std::string format_head(const std::vector<ReportRow>& rows, const ReportHead& he
                   number(s.timed));
   if (s.other > 0) text += print("              %.3f s from start to completion of the others\n", s.other);
   text += waiting_lines(head.lateness);
-  if (head.order) text += order_line(*head.order);
+  text += levels_line(head.levels);
+  if (head.order) text += order_lines(*head.order);
   text += comparison_line(s);
   if (head.setups > 0) text += setup_line(s, head);
   if (!head.results.empty()) text += "  cache       " + head.results + "\n";

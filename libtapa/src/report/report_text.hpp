@@ -11,6 +11,7 @@
 #include "plan/rank_order.hpp"
 #include "report/lateness.hpp"
 #include "report/report.hpp"
+#include "report/traffic.hpp"
 
 namespace tapa {
 
@@ -21,8 +22,9 @@ struct ReportHead {
   std::string since;   ///< from when on: "MPI_Init"
   int setups = 0;      ///< communicators that were set up
   double setup_seconds = 0;
-  std::string results;     ///< what was used of earlier runs, or ""
-  Lateness lateness = {};  ///< of all ranks; no calls: it is not known
+  std::string results;                  ///< what was used of earlier runs, or ""
+  Lateness lateness = {};               ///< of all ranks; no calls: it is not known
+  std::vector<LevelBytes> levels = {};  ///< of all ranks, fast to slow; none: they are not known
   std::optional<OrderAdvice> order = std::nullopt;
 };
 

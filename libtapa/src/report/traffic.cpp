@@ -39,4 +39,17 @@ double bytes_to_each(std::span<const ReportRow> rows) {
   return bytes;
 }
 
+std::vector<LevelBytes> bytes_by_level(const Topology& topology, int rank, std::span<const double> sent) {
+  std::vector<LevelBytes> levels;
+  for (const Level& level : topology.levels) {
+    const bool inside = static_cast<int>(levels.size()) < topology.nic_level;
+    levels.push_back({inside && level.name == "world" ? "node" : level.name});
+  }
+  for (std::size_t peer = 0; peer < sent.size(); ++peer) {
+    const int to = static_cast<int>(peer);
+    if (to != rank) levels[static_cast<std::size_t>(topology.level_of(rank, to))].bytes += sent[peer];
+  }
+  return levels;
+}
+
 }  // namespace tapa

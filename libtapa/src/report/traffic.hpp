@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "report/report.hpp"
+#include "topology/topology.hpp"
 
 namespace tapa {
 
@@ -29,5 +31,14 @@ class Traffic {
 
 /// Bytes to each member in calls whose blocks are all equal.
 [[nodiscard]] double bytes_to_each(std::span<const ReportRow> rows);
+
+/// Bytes between ranks whose fastest common level this is.
+struct LevelBytes {
+  std::string name;  ///< of the level; "node" where that is the world
+  double bytes = 0;
+};
+/// A rank's, to others, for each level of the topology. `sent`: by rank.
+[[nodiscard]] std::vector<LevelBytes> bytes_by_level(const Topology& topology, int rank,
+                                                     std::span<const double> sent);
 
 }  // namespace tapa

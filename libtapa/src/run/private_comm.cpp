@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "run/error.hpp"
-#include "run/errors_return.hpp"
+#include "tapa/errors_return.hpp"
 
 namespace tapa {
 

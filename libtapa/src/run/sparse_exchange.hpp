@@ -41,6 +41,8 @@ class SparseExchange {
     return contributed() & ((std::uint64_t{1} << kRankBits) - 1);
   }
 
+  /// What is sent; what is for itself only before it begins.
+  [[nodiscard]] std::span<const SparseMessage> messages() const { return messages_; }
   [[nodiscard]] std::size_t bytes_sent() const;
   /// Whom it waits for.
   [[nodiscard]] std::string waits_for() const;
