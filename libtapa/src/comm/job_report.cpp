@@ -8,7 +8,11 @@
 #include <cstring>
 #include <exception>
 #include <limits>
+#include <memory>
+#include <new>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +26,7 @@
 #include "report/report_text.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
+#include "run/on_all_ranks.hpp"
 #include "world/drop_in.hpp"
 #include "world/process_options.hpp"
 
@@ -61,7 +66,15 @@ RankRecord unpack(const std::string& packed) {
   return record;
 }
 
-/// Every rank's on rank 0, nothing on the others. Collective. What is too long in all is cut.
+/// Where each rank's text begins on rank 0, and where the last ends.
+std::vector<int> starts_of(const std::vector<int>& lengths) {
+  std::vector<int> starts(lengths.size() + 1);
+  std::partial_sum(lengths.begin(), lengths.end(), starts.begin() + 1);
+  return starts;
+}
+
+/// Every rank's on rank 0, nothing on the others. Collective. What is too long in all is cut. Throws on all
+/// ranks where rank 0 has no memory for it.
 std::vector<std::string> gather(MPI_Comm comm, std::string mine) {
   int rank = 0;
   int ranks = 0;
@@ -70,15 +83,17 @@ std::vector<std::string> gather(MPI_Comm comm, std::string mine) {
   const auto most = static_cast<std::size_t>(std::numeric_limits<int>::max() / ranks);
   mine.resize(std::min(mine.size(), most));
   const int length = static_cast<int>(mine.size());
-  std::vector<int> lengths(rank == 0 ? static_cast<std::size_t>(ranks) : 0);
+  std::vector<int> lengths;
+  const auto count = static_cast<std::size_t>(rank == 0 ? ranks : 0);
+  if (!on_all_ranks(comm, [&] { lengths.resize(count); })) throw std::bad_alloc();
   check_mpi(PMPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, comm), "MPI_Gather");
   std::vector<int> starts;
-  int total = 0;
-  for (const int l : lengths) {
-    starts.push_back(total);
-    total += l;
-  }
-  std::string all(static_cast<std::size_t>(total), '\0');
+  std::string all;
+  const auto make_room = [&] {
+    starts = starts_of(lengths);
+    all.resize(static_cast<std::size_t>(starts.back()));
+  };
+  if (!on_all_ranks(comm, make_room)) throw std::bad_alloc();
   check_mpi(PMPI_Gatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(), MPI_CHAR,
                          0, comm),
             "MPI_Gatherv");
@@ -88,29 +103,48 @@ std::vector<std::string> gather(MPI_Comm comm, std::string mine) {
   return texts;
 }
 
-/// Whether another order of the ranks would send less between the nodes. Collective over MPI_COMM_WORLD, the
-/// result on rank 0; `machine` is alike on all ranks.
-std::optional<OrderAdvice> order_advice(const MachineView& machine, int rank) {
-  const Topology& topology = *machine.topology;
-  const auto nodes = static_cast<std::size_t>(topology.nodes());
-  if (nodes < 2) return std::nullopt;
-  std::vector<int> given;
-  for (int r = 0; r < topology.ranks; ++r) given.push_back(topology.node_of(r));
-  const std::vector<double> sent = traffic_to(topology.ranks);
-  std::vector<double> bytes(2 * nodes * kRankOrders);
-  const auto part = [&](std::size_t order, bool in) {
-    return std::span(bytes).subspan((2 * order + (in ? 1 : 0)) * nodes, nodes);
-  };
-  for (std::size_t order = 0; order < kRankOrders; ++order) {
-    const std::vector<int> node = nodes_in_order(static_cast<RankOrder>(order), given);
-    add_node_bytes(node, rank, sent, part(order, false), part(order, true));
+/// Bytes between the nodes in each order of the ranks: what leaves each node, then what comes in.
+class NodeBytes {
+ public:
+  /// Those that this rank sends.
+  NodeBytes(const Topology& topology, int rank)
+      : nodes_(static_cast<std::size_t>(topology.nodes())), bytes_(2 * nodes_ * kRankOrders) {
+    std::vector<int> given;
+    for (int r = 0; r < topology.ranks; ++r) given.push_back(topology.node_of(r));
+    const std::vector<double> sent = traffic_to(topology.ranks);
+    for (std::size_t order = 0; order < kRankOrders; ++order) {
+      const std::vector<int> node = nodes_in_order(static_cast<RankOrder>(order), given);
+      add_node_bytes(node, rank, sent, out(order), in(order));
+    }
   }
-  check_mpi(PMPI_Reduce(rank == 0 ? MPI_IN_PLACE : bytes.data(), rank == 0 ? bytes.data() : nullptr,
-                        static_cast<int>(bytes.size()), MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD),
+  std::span<double> out(std::size_t order) { return part(2 * order); }
+  std::span<double> in(std::size_t order) { return part(2 * order + 1); }
+  std::vector<double>& all() { return bytes_; }
+
+ private:
+  std::span<double> part(std::size_t number) { return std::span(bytes_).subspan(number * nodes_, nodes_); }
+  std::size_t nodes_;
+  std::vector<double> bytes_;
+};
+
+/// What all ranks have sent, on rank 0; null on all of them where one has no memory for it, or all are on one
+/// node. Collective over MPI_COMM_WORLD.
+std::unique_ptr<NodeBytes> bytes_between_nodes(const Topology& topology, int rank) {
+  std::unique_ptr<NodeBytes> bytes;
+  const auto count = [&] { bytes = std::make_unique<NodeBytes>(topology, rank); };
+  if (topology.nodes() < 2 || !on_all_ranks(MPI_COMM_WORLD, count)) return nullptr;
+  std::vector<double>& all = bytes->all();
+  check_mpi(PMPI_Reduce(rank == 0 ? MPI_IN_PLACE : all.data(), rank == 0 ? all.data() : nullptr,
+                        static_cast<int>(all.size()), MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD),
             "MPI_Reduce");
+  return bytes;
+}
+
+/// Whether another order of the ranks would send less between the nodes.
+std::optional<OrderAdvice> order_advice(const MachineView& machine, NodeBytes& bytes) {
   std::array<NicLoad, kRankOrders> loads;
   for (std::size_t order = 0; order < kRankOrders; ++order)
-    loads[order] = busiest(topology, machine.rates.nic_bandwidth, part(order, false), part(order, true));
+    loads[order] = busiest(*machine.topology, machine.rates.nic_bandwidth, bytes.out(order), bytes.in(order));
   return advise(loads, seconds_since_beginning());
 }
 
@@ -150,11 +184,9 @@ std::string own_report(int world_rank, JobView job) {
 
 /// All of it on rank 0, nothing on the others. Collective over MPI_COMM_WORLD.
 std::string whole_report(int rank) {
-  JobView job;
-  if (const auto whole = find_state(MPI_COMM_WORLD); whole && whole->ready()) {
-    const MachineView& machine = whole->parts()->chooser.machine();  // the lock is taken again
-    job.order = order_advice(machine, rank);
-  }
+  const auto whole = find_state(MPI_COMM_WORLD);
+  std::unique_ptr<NodeBytes> bytes;
+  if (whole && whole->ready()) bytes = bytes_between_nodes(*whole->rules().topology, rank);
   int ranks = 0;
   check_mpi(PMPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
   const auto most = std::max(kLeastSamples, kMostSamples / static_cast<std::size_t>(ranks));
@@ -173,25 +205,30 @@ std::string whole_report(int rank) {
     samples.push_back(std::move(record.samples));
     others += record.text;
   }
+  JobView job;
+  if (bytes) job.order = order_advice(whole->parts()->chooser.machine(), *bytes);
   job.lateness = find_lateness(samples);
   return own_report(rank, std::move(job)) + others;
 }
 
 }  // namespace
 
-void print_report() {
+void print_report() noexcept {
   int rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  std::string text;
+  const auto print = [&](bool all) {
+    std::fputs((all ? whole_report(rank) : own_report(rank, {})).c_str(), stderr);
+  };
   try {
     const auto world = World::of_process();
-    const bool all = is_drop_in() && world && world->options()->settings().report != Reporting::off;
-    text = all ? whole_report(rank) : own_report(rank, {});
+    print(is_drop_in() && world && world->options()->settings().report != Reporting::off);
   } catch (const std::exception& e) {
-    log_warn(std::string("the ranks' reports come apart: ") + e.what());
-    text = own_report(rank, {});
+    try {
+      log_warn(std::string("the ranks' reports come apart: ") + e.what());
+      print(false);
+    } catch (const std::exception&) {  // without a report the program ends as it would
+    }
   }
-  std::fputs(text.c_str(), stderr);
 }
 
 }  // namespace tapa

@@ -5,7 +5,8 @@
 namespace tapa {
 
 /// Prints it. MPI_Finalize has begun. Under the drop-in, when rank 0 has asked for a report, collective over
-/// MPI_COMM_WORLD: rank 0 prints all. Else each rank prints what it knows.
-void print_report();
+/// MPI_COMM_WORLD: rank 0 prints all. Else each rank prints what it knows; one without memory prints less,
+/// and keeps nobody waiting.
+void print_report() noexcept;
 
 }  // namespace tapa
