@@ -27,8 +27,9 @@ const char* name_of_the_drop_in() {
   return self.dli_fname != nullptr ? self.dli_fname : "";
 }
 
+/// Also a name without a folder: the loader found it by an empty element of LD_LIBRARY_PATH.
 bool is_relative(std::string_view name) {
-  return name.find('/') != std::string_view::npos && name.front() != '/';
+  return !name.starts_with('/');
 }
 
 /// The folder that a relative name begins in; null where that has no name, as one of a file system that is
