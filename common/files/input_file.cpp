@@ -54,8 +54,15 @@ std::string read_beginning(const Descriptor& file, std::size_t most) {
 }
 
 std::string read_text(const std::filesystem::path& path, std::size_t most) {
-  std::string text = read_beginning(open_regular(path), most + 1);
-  if (text.size() > most) throw FileError("more than " + std::to_string(most) + " bytes");
+  const Descriptor file = open_regular(path);
+  const auto require_at_most = [&](std::size_t bytes) {
+    if (bytes > most) throw FileError("more than " + std::to_string(most) + " bytes");
+  };
+  struct stat facts {};
+  if (::fstat(file.get(), &facts) != 0) throw FileError(errno);
+  require_at_most(static_cast<std::size_t>(facts.st_size));  // before it is read
+  std::string text = read_beginning(file, most + 1);
+  require_at_most(text.size());
   return text;
 }
 

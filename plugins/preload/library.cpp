@@ -27,13 +27,18 @@ const char* name_of_the_drop_in() {
   return self.dli_fname != nullptr ? self.dli_fname : "";
 }
 
-/// The folder that the name is relative to; null where it is not.
+/// Also a name without a folder: the loader found it by an empty element of LD_LIBRARY_PATH.
+bool is_relative(std::string_view name) {
+  return !name.starts_with('/');
+}
+
+/// The folder that a relative name begins in; null where that has no name, as one of a file system that is
+/// mounted no more.
 char* loaded_in = nullptr;
 
 /// Before the program can go elsewhere.
 __attribute__((constructor)) void note_folder() {
-  const std::string_view name = name_of_the_drop_in();
-  if (name.find('/') != std::string_view::npos && name.front() != '/') loaded_in = getcwd(nullptr, 0);
+  if (is_relative(name_of_the_drop_in())) loaded_in = getcwd(nullptr, 0);
 }
 
 /// Tells libtapa that it is in a program that did not ask for it, and sets it up. `of_program`: the program
@@ -77,7 +82,10 @@ const char* libtapa_name() {
 Path libtapa_file() {
   const std::string_view drop_in = name_of_the_drop_in();
   Path file;
-  if (loaded_in != nullptr) file.add(loaded_in, "/");
+  if (is_relative(drop_in)) {
+    if (loaded_in == nullptr) return {};  // not where the program has gone to
+    file.add(loaded_in, "/");
+  }
   return file.add(drop_in.substr(0, drop_in.rfind('/') + 1), file_name);
 }
 

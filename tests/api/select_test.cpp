@@ -352,7 +352,7 @@ TEST_F(SelectMisuse, DisagreementIsNamedOnAllRanks) {
       "TAPA_Selection_create: active[0] of the block for rank 0 is 9, expected a row index of 0 or more and "
       "below 5";
   const std::string others =
-      "TAPA_Selection_create: rank 1 passed wrong arguments, its own message says which";
+      "TAPA_Selection_create: rank 1 passed wrong arguments or has no memory, its own message says which";
   expect(create({rank_ == 1 ? 9 : 0}), MPI_ERR_ARG, rank_ == 1 ? own : others);
 }
 

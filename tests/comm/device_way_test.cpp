@@ -24,6 +24,7 @@ DeviceFacts facts_of(int bits, const Shape& shape) {
           (bits & 2) != 0,
           (bits & 4) != 0,
           (bits & 8) != 0,
+          (bits & 16) == 0,
           shape.ranks,
           shape.nodes,
           shape.of_node,
@@ -34,7 +35,7 @@ DeviceFacts facts_of(int bits, const Shape& shape) {
 /// All combinations of what decides.
 template <class Check>
 void for_all(const Check& check) {
-  for (int bits = 0; bits < 16; ++bits) {
+  for (int bits = 0; bits < 32; ++bits) {
     for (const Shape& shape : kShapes) {
       for (const char* const gpu : {"auto", "mpi", "stage", "host", "else-mpi", "else-stage"}) {
         for (const char* const look : {"mpi", "counts"}) {
@@ -74,7 +75,7 @@ TEST(DeviceWay, EveryRuleHoldsForAllFactsAndOptions) {
       return;
     }
     const bool fits = facts.ranks_of_node <= 16 && (facts.nodes == 1 || facts.ranks <= 512);
-    const bool served = facts.built && facts.ranks >= 2 && fits;
+    const bool served = facts.built && facts.has_comm && facts.ranks >= 2 && fits;
     const bool looks = s.check >= Check::counts || s.gpu == GpuBuffers::stage;
     const bool left = !s.enable || (s.plan && s.plan->algorithm == Algorithm::mpi);
     EXPECT_EQ(d.way == DeviceWay::engine, served && !looks && !left);
@@ -92,6 +93,8 @@ TEST(DeviceWay, SaysWhatIsInTheWay) {
   };
   EXPECT_EQ(why(3, {4, 1, 4}),
             "this libtapa was built without CUDA; MPI does not take buffers in GPU memory (TAPA_GPU)");
+  EXPECT_EQ(why(31, {4, 1, 4}),
+            "MPI could not make a communicator for the device engine; MPI takes buffers in GPU memory");
   EXPECT_EQ(why(15, {17, 1, 17}),
             "17 ranks, the device engine takes at most 16; MPI takes buffers in GPU memory");
   EXPECT_EQ(why(15, {40, 2, 20}),

@@ -211,6 +211,10 @@ TEST(InputFile, NothingIsWaitedFor) {
   folder.file("a", "123456789");
   EXPECT_EQ(read_text(folder / "a", 9), "123456789");
   EXPECT_EQ(message_of([&] { (void)read_text(folder / "a", 8); }), "more than 8 bytes");
+  // More than there is memory for, if it were read to see that.
+  constexpr std::size_t kMost = std::size_t{1} << 42;
+  std::filesystem::resize_file(folder / "a", kMost + 1);
+  EXPECT_EQ(message_of([&] { (void)read_text(folder / "a", kMost); }), "more than 4398046511104 bytes");
   EXPECT_FALSE(read_text("/proc/self/stat", 4096).empty()) << "a file of the kernel has no size";
 }
 

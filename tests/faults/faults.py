@@ -3,8 +3,8 @@
 
     faults.py --bin FOLDER --preload LIB --launch COMMAND [--long] [--seed S] [GROUP ...]
 
-COMMAND starts ranks, their number comes behind it: "mpirun -n". GROUP is kill, stop, refused, fork, signals or network; all
-without one. Without --long each has a few cases, with it all of them."""
+COMMAND starts ranks, their number comes behind it: "mpirun -n". GROUP is kill, stop, refused, limits, fork, signals or network;
+all without one. Without --long each has a few cases, with it all of them."""
 
 import argparse
 import contextlib
@@ -44,10 +44,15 @@ PHASES = {
     "nonblocking": ("nonblocking", {"TAPA_PLAN": "memory"}),
     "persistent": ("persistent", {"TAPA_PLAN": "memory"}),
     "mpi": ("blocks", {"TAPA_PLAN": "mpi"}),
+    "first": ("large", {}),  # long blocks begin in memory where each rank has a core
 }
 REFUSED = ["attach", "memory-files", "shared-mappings", "threads", "short-files", "descriptors", "memory", "files"]
 # Where ranks wait mostly in calls of ours, which can name the one that is late.
 WATCHED = {"small", "large", "blocks", "messages", "two-phases", "leaders", "nonblocking", "persistent"}
+
+
+def ranks_of(phase: str) -> int:
+    return 2 if phase == "first" else RANKS
 
 
 def processes_of(mark: str) -> list[int]:
@@ -128,6 +133,47 @@ class Job:
         return found
 
 
+class MemoryGroup:
+    """A control group whose processes have so many bytes together, what they share included. Raises OSError where none can be made."""
+
+    def __init__(self, most: int | None) -> None:
+        lines = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+        first = [where for _, names, where in lines if "memory" in names.split(",")]  # version 1
+        root = "/sys/fs/cgroup/memory" if first else "/sys/fs/cgroup"
+        limits = (
+            {"memory.limit_in_bytes": most, "memory.memsw.limit_in_bytes": most} if first else {"memory.max": most, "memory.swap.max": 0}
+        )
+        self.peak_file = "memory.max_usage_in_bytes" if first else "memory.peak"
+        self.path = Path(tempfile.mkdtemp(prefix="tapa-faults-", dir=root + (first or [lines[-1][2]])[0]))
+        try:
+            self.peak()
+            for name, value in limits.items():
+                if most is not None and (self.path / name).exists():
+                    (self.path / name).write_text(str(value))
+        except OSError:
+            self.path.rmdir()
+            raise
+
+    def peak(self) -> int:
+        return int((self.path / self.peak_file).read_text())
+
+    def enter(self, who: str) -> list[str]:
+        """What starts a rank's program there: of all ranks, or of rank 1 alone."""
+        here = f"echo $$ >{self.path}/cgroup.procs"
+        one = "" if who == "all" else '[ "${OMPI_COMM_WORLD_RANK-$PMI_RANK}" != 1 ] || '
+        return ["sh", "-c", f'{one}{here}; exec "$@"', "sh"]
+
+    def __enter__(self) -> "MemoryGroup":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        until = time.monotonic() + 10 * FACTOR
+        while time.monotonic() < until:
+            with contextlib.suppress(OSError):
+                return self.path.rmdir()
+            time.sleep(0.05)
+
+
 def long_work(folder: Path, launch: list[str]) -> dict[str, tuple[list[str], dict[str, judges.FileJudge]]]:
     """Of each tool: a command that takes several seconds on any machine, and judges of the files that it writes into FOLDER.
     dit-conformance writes none."""
@@ -165,13 +211,13 @@ class Faults:
         self.not_tested = 0  # had ended before the fault came
         self.failures: list[str] = []
 
-    def job(self, phase: str, seconds: float, *arguments: str, plain: bool = False, **environment: str) -> Job:
-        """`plain`: without the drop-in."""
+    def job(self, phase: str, seconds: float, *arguments: str, plain: bool = False, by: Iterable[str] = (), **environment: str) -> Job:
+        """`plain`: without the drop-in. `by`: what starts each rank."""
         name, variables = PHASES[phase]
         words = [f"{k}={v}" for k, v in {**variables, **environment}.items()]
         if not plain:
             words.append(f"LD_PRELOAD={os.environ.get('SANITIZER_PRELOAD', '')}{self.options.preload}")
-        command = [*self.launch, str(RANKS), "env", *words, self.victim, name, str(seconds), *arguments]
+        command = [*self.launch, str(ranks_of(phase)), *by, "env", *words, self.victim, name, str(seconds), *arguments]
         return Job(command, {})
 
     def tell(self, case: str, wrong: str, result: Result) -> None:
@@ -187,6 +233,10 @@ class Faults:
         """`judge(result)`: what is wrong with it, or nothing. `plain()`: the same job without the drop-in; what is wrong with
         that too is MPI's own, but for wrong data and memory of ours that is left."""
         result, wrong = self.outcome(job, judge)
+        if judges.is_of_mpirun(result):
+            self.as_plain += 1
+            print(f"mpirun's: {case}: {wrong}", flush=True)
+            return
         ours = wrong == "wrong data" or "/dev/shm" in wrong
         if wrong and not ours and plain and (same := self.outcome(plain(), judge)[1]):
             self.as_plain += 1
@@ -204,11 +254,11 @@ class Faults:
 
     def kill(self) -> None:
         delays = [0.0, 0.02, 0.3] if self.options.long else [0.1]
-        for phase in PHASES if self.options.long else ["fresh", "setup", "large", "persistent", "mpi"]:
+        for phase in PHASES if self.options.long else ["fresh", "setup", "large", "persistent", "mpi", "first"]:
             for delay in delays:
-                rank = self.random.randrange(RANKS)
+                rank = self.random.randrange(ranks_of(phase))
                 job = self.job(phase, 300)
-                began = job.began(RANKS)
+                began = job.began(ranks_of(phase))
                 if began:
                     time.sleep(delay)
                     os.kill(job.pids[rank], signal.SIGKILL)
@@ -217,15 +267,15 @@ class Faults:
 
     def stop(self) -> None:
         """A rank that stands still is named by those that wait and have a time limit; afterwards all goes on."""
-        for phase in PHASES if self.options.long else ["setup", "large", "nonblocking", "persistent"]:
+        for phase in PHASES if self.options.long else ["setup", "large", "nonblocking", "persistent", "first"]:
             for delay in [0.0, 0.2] if self.options.long else [0.2]:
                 pauses = [("0.5", 2), ("0", 2)] if self.options.long else [("0.5", 2)]
                 if self.options.long and phase == "large":
                     pauses.append(("0.5", 60))
                 for timeout, pause in pauses:
-                    rank = self.random.randrange(1, RANKS)
+                    rank = self.random.randrange(1, ranks_of(phase))
                     job = self.job(phase, 1 + delay, TAPA_TIMEOUT=timeout)
-                    began = job.began(RANKS)
+                    began = job.began(ranks_of(phase))
                     if began:
                         time.sleep(delay)
                         os.kill(job.pids[rank], signal.SIGSTOP)
@@ -251,6 +301,30 @@ class Faults:
                         plain = functools.partial(start, plain=True)
                         judge = functools.partial(judges.fault_of_refused, what=what)
                         self.finish(f"{what} refused to {who}, {when} call, {phase}", start(), judge, plain)
+
+    def limits(self) -> None:
+        """Memory that a control group limits, of all ranks or of one, at parts of what they need: the kernel kills who asks for
+        more, in MPI_Init, in the first call or later."""
+        for phase in [p for p in PHASES if p != "fresh"] if self.options.long else ["large"]:
+            for who in ("all", "one"):
+                try:
+                    needed = self.memory_of(phase, who)
+                except OSError as error:
+                    print(f"skipped: limits: no control group: {error}", flush=True)
+                    return
+                for share in (0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 0.97) if self.options.long else (0.4, 0.9):
+                    with MemoryGroup(int(share * needed)) as group:
+                        start = functools.partial(self.job, phase, 0.3, by=group.enter(who))
+                        case = f"memory of {who} limited to {share:.0%} of {needed >> 20} MiB, {phase}"
+                        self.finish(case, start(), judges.fault_of_limited, functools.partial(start, plain=True))
+
+    def memory_of(self, phase: str, who: str) -> int:
+        """What the ranks use at most."""
+        with MemoryGroup(None) as group:
+            job = self.job(phase, 0.3, by=group.enter(who))
+            job.end()
+            job.left()
+            return group.peak()
 
     def fork(self) -> None:
         for phase in PHASES if self.options.long else ["large"]:
@@ -367,7 +441,7 @@ class Faults:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    groups = ["kill", "stop", "refused", "fork", "signals", "network"]
+    groups = ["kill", "stop", "refused", "limits", "fork", "signals", "network"]
     for name in ("--bin", "--preload", "--launch"):
         parser.add_argument(name, required=True)
     parser.add_argument("--long", action="store_true")

@@ -97,6 +97,19 @@ class Jobs(unittest.TestCase):
         self.assertEqual(judges.fault_of_refused(WRONG, "memory"), "wrong data")
         self.assertEqual(judges.fault_of_refused(CRASHED, "memory"), "a rank was ended by SIGSEGV")
 
+    def test_limited(self) -> None:
+        for good in (RIGHT, NAMED):
+            self.assertEqual(judges.fault_of_limited(good), "")
+        self.assertEqual(judges.fault_of_limited(WRONG), "wrong data")
+        self.assertEqual(judges.fault_of_limited(CRASHED), "a rank was ended by SIGSEGV")
+        self.assertIn("without a word", judges.fault_of_limited(Result(9, "", "")))
+
+    def test_mpirun_that_stays(self) -> None:
+        words = "PMIX ERROR: UNREACHABLE\nrank 1 exited on signal 9"
+        self.assertTrue(judges.is_of_mpirun(Result(-9, "", words, late=True)))
+        for other in (Result(-9, "", words), Result(-9, "", "exited on signal 9", late=True), Result(-9, "", "PMIX ERROR", late=True)):
+            self.assertFalse(judges.is_of_mpirun(other))
+
     def test_forked(self) -> None:
         self.assertEqual(judges.fault_of_forked(RIGHT), "")
         self.assertEqual(judges.fault_of_forked(WRONG), "wrong data")

@@ -64,6 +64,11 @@ class Result:
 # ---------------------------------------------------------------- jobs
 
 
+def is_of_mpirun(result: Result) -> bool:
+    """Open MPI 4.1.4's mpirun tells of a rank that was killed while it connected, and sometimes stays, whatever it runs."""
+    return result.late and "PMIX ERROR" in result.err and "exited on signal" in result.err
+
+
 def fault_of_end(result: Result, limit: float, judge: Callable[[Result], str], left: list[str]) -> str:
     """What is wrong with any job: its end came late, the judge of its group has something to say, or it left something behind."""
     if result.late:
@@ -99,6 +104,15 @@ def fault_of_refused(result: Result, what: str) -> str:
     if result.right or (what in MAY_END and result.named):
         return ""
     return f"status {result.status}, data not right"
+
+
+def fault_of_limited(result: Result) -> str:
+    """After the kernel may have killed a rank for its memory: right data, or the job ends and somebody says so."""
+    if result.wrong:
+        return "wrong data"
+    if result.crash:
+        return f"a rank was ended by {result.crash}"
+    return "" if result.right or result.named else f"status {result.status} without a word"
 
 
 def fault_of_forked(result: Result) -> str:

@@ -4,47 +4,15 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdlib>
-#include <limits>
-#include <new>
 #include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "refused_memory.hpp"
 #include "tapa/tapa.h"
-
-namespace {
-
-constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-
-/// What asks for as much memory or more is refused it.
-std::atomic<std::size_t> refused_from{kNone};
-
-class Refusing {
- public:
-  explicit Refusing(std::size_t from) { refused_from = from; }
-  ~Refusing() { refused_from = kNone; }
-  Refusing(const Refusing&) = delete;
-  Refusing& operator=(const Refusing&) = delete;
-};
-
-}  // namespace
-
-// The library's, too, which is linked into this program.
-void* operator new(std::size_t bytes) {
-  void* const memory = bytes < refused_from ? std::malloc(bytes) : nullptr;
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
 
 namespace {
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "run/error.hpp"
+#include "run/on_all_ranks.hpp"
 #include "run/own_mpi.hpp"
 
 namespace tapa {
@@ -43,19 +44,23 @@ std::optional<double> sample_mpi(const Exchange& exchange, MPI_Comm comm) {
   if (!exchange.uniform)  // else all ranks know
     check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, comm), "MPI_Allreduce");
   if (most > kSampleLimit) return std::nullopt;
-  ByteSide send(exchange.send);
-  ByteSide recv(exchange.recv);
-  check_mpi(PMPI_Barrier(comm), "MPI_Barrier");
+  std::optional<ByteSide> send;
+  std::optional<ByteSide> recv;
+  const auto make_room = [&] {
+    send.emplace(exchange.send);
+    recv.emplace(exchange.recv);
+  };
+  if (!on_all_ranks(comm, make_room)) return std::nullopt;
   const double begin = PMPI_Wtime();
   if (exchange.uniform) {
     const auto bytes = static_cast<int>(exchange.uniform_bytes);
-    check_mpi(TAPA_OWN_MPI(PMPI_Alltoall)(send.data.data(), bytes, MPI_BYTE, recv.data.data(), bytes,
+    check_mpi(TAPA_OWN_MPI(PMPI_Alltoall)(send->data.data(), bytes, MPI_BYTE, recv->data.data(), bytes,
                                           MPI_BYTE, comm),
               "MPI_Alltoall");
   } else {
-    check_mpi(TAPA_OWN_MPI(PMPI_Alltoallv)(send.data.data(), send.counts.data(), send.displs.data(), MPI_BYTE,
-                                           recv.data.data(), recv.counts.data(), recv.displs.data(), MPI_BYTE,
-                                           comm),
+    check_mpi(TAPA_OWN_MPI(PMPI_Alltoallv)(send->data.data(), send->counts.data(), send->displs.data(),
+                                           MPI_BYTE, recv->data.data(), recv->counts.data(),
+                                           recv->displs.data(), MPI_BYTE, comm),
               "MPI_Alltoallv");
   }
   const double seconds = PMPI_Wtime() - begin;

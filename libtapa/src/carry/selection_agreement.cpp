@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
-#include <numeric>
+#include <exception>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -32,9 +32,9 @@ struct Header {
   std::int32_t active;
 };
 
-/// What every rank tells every other one last.
+/// What every rank tells every other one behind a step.
 struct Verdict {
-  enum Kind : std::int32_t { fine, rows, boundary };
+  enum Kind : std::int32_t { fine, rows, boundary, failed };
   std::int32_t kind = fine;
   std::int32_t other = 0;
   std::int32_t others_value = 0;
@@ -54,27 +54,29 @@ std::vector<Block> blocks_of(std::byte* at, const std::vector<std::size_t>& size
 }
 
 /// Sends blocks to all ranks and receives others. `uniform`: all have the same size, on all ranks.
-void exchange_bytes(const std::shared_ptr<CommState>& state, bool uniform, const void* send,
-                    const std::vector<std::size_t>& send_bytes, void* recv,
-                    const std::vector<std::size_t>& recv_bytes) {
+void exchange_blocks(const std::shared_ptr<CommState>& state, bool uniform, std::vector<Block> send,
+                     std::vector<Block> recv) {
   auto operation = acquire_operation();
   operation->begin(state, Mode::blocking, "TAPA_Selection_create");
   Exchange& e = operation->call().exchange;
   e = {};
   e.uniform = uniform;
-  e.uniform_bytes = uniform ? send_bytes[0] : 0;
-  e.send = blocks_of(static_cast<std::byte*>(const_cast<void*>(send)), send_bytes);  // only read
-  e.recv = blocks_of(static_cast<std::byte*>(recv), recv_bytes);
+  e.uniform_bytes = uniform ? send[0].bytes : 0;
+  e.send = std::move(send);
+  e.recv = std::move(recv);
   run_to_end(std::move(operation));
 }
 
 /// One record of the same size to and from every rank.
 template <class Record>
-std::vector<Record> exchange_records(const std::shared_ptr<CommState>& state, const std::vector<Record>& mine,
+std::vector<Record> exchange_records(const std::shared_ptr<CommState>& state, std::vector<Record> mine,
                                      std::size_t each) {
   std::vector<Record> theirs(mine.size());
   const std::vector<std::size_t> bytes(mine.size() / each, each * sizeof(Record));
-  exchange_bytes(state, true, mine.data(), bytes, theirs.data(), bytes);
+  const auto blocks = [&](std::vector<Record>& records) {
+    return blocks_of(reinterpret_cast<std::byte*>(records.data()), bytes);
+  };
+  exchange_blocks(state, true, blocks(mine), blocks(theirs));
   return theirs;
 }
 
@@ -166,6 +168,7 @@ int boundary_level(const Topology& topology, const char* boundary) {
 std::string text_of(int reporter, const Verdict& v) {
   const std::string other = "rank " + std::to_string(v.other);
   const std::string self = "rank " + std::to_string(reporter);
+  if (v.kind == Verdict::failed) return self + " failed, its own message says why";
   if (v.kind == Verdict::rows) {
     return other + " sends " + std::to_string(v.others_value) + " rows to " + self + ", which expects " +
            std::to_string(v.own_value);
@@ -188,16 +191,17 @@ class SelectionAgreement {
   /// the others do not wait for it for ever.
   void look_at_own();
   void tell_headers();
-  void tell_lists();
-  void judge();
-  [[nodiscard]] std::shared_ptr<const RowSelection> result() {
-    return std::make_shared<const RowSelection>(rank_, std::move(send_), std::move(recv_),
-                                                std::move(counts_));
-  }
+  /// All ranks see whether the headers agree, and each has memory for the lists that come.
+  void make_room();
+  /// All ranks have it, or none.
+  [[nodiscard]] std::shared_ptr<const RowSelection> result();
 
  private:
   [[nodiscard]] const Header& header(int rank) const { return headers_[static_cast<std::size_t>(rank)]; }
+  void tell_lists();
   [[nodiscard]] Verdict verdict() const;
+  template <class Step>
+  void together(Verdict verdict, const Step& step);
 
   std::shared_ptr<CommState> state_;
   const SelectionArguments& arguments_;
@@ -205,12 +209,12 @@ class SelectionAgreement {
   int rank_;
   int ranks_;
   int boundary_ = kNoBoundary;
-  std::unique_ptr<CallError> wrong_;
+  std::exception_ptr wrong_;
   std::unique_ptr<Lists> lists_;
   std::vector<Header> headers_;
   std::vector<unsigned> counts_;
+  std::vector<std::vector<int>> incoming_;  ///< lists of the other ranks
   std::vector<BlockRows> send_;
-  std::vector<BlockRows> recv_;
 };
 
 void SelectionAgreement::look_at_own() {
@@ -221,10 +225,10 @@ void SelectionAgreement::look_at_own() {
       send_.push_back(
           travelling_rows(lists_->rows(d), lists_->of(d), topology_->level_of(rank_, d), boundary_));
     }
-  } catch (const CallError& e) {
-    wrong_ = std::make_unique<CallError>(e);
   } catch (const std::invalid_argument& e) {
-    wrong_ = std::make_unique<CallError>(MPI_ERR_ARG, e.what());
+    wrong_ = std::make_exception_ptr(CallError(MPI_ERR_ARG, e.what()));
+  } catch (const std::exception&) {
+    wrong_ = std::current_exception();
   }
 }
 
@@ -248,34 +252,11 @@ void SelectionAgreement::tell_headers() {
     for (std::size_t i = kHeader; i < each; ++i)
       counts_.push_back(static_cast<unsigned>(theirs[s * each + i]));
   }
-  if (wrong_) throw CallError(*wrong_);
+  if (wrong_) std::rethrow_exception(wrong_);
   for (int s = 0; s < ranks_; ++s) {
     if (header(s).good != 0) continue;
-    throw CallError(MPI_ERR_ARG,
-                    "rank " + std::to_string(s) + " passed wrong arguments, its own message says which");
-  }
-}
-
-void SelectionAgreement::tell_lists() {
-  std::vector<std::byte> outgoing;
-  std::vector<std::size_t> outgoing_bytes;
-  std::vector<std::size_t> incoming_bytes;
-  for (int peer = 0; peer < ranks_; ++peer) {
-    const auto bytes = std::as_bytes(lists_->of(peer));
-    outgoing.insert(outgoing.end(), bytes.begin(), bytes.end());
-    outgoing_bytes.push_back(bytes.size());
-    incoming_bytes.push_back(static_cast<std::size_t>(header(peer).active) * sizeof(int));
-  }
-  std::vector<std::byte> incoming(
-      std::accumulate(incoming_bytes.begin(), incoming_bytes.end(), std::size_t{0}));
-  exchange_bytes(state_, false, outgoing.data(), outgoing_bytes, incoming.data(), incoming_bytes);
-  std::size_t at = 0;
-  for (int s = 0; s < ranks_; ++s) {
-    std::vector<int> active(static_cast<std::size_t>(header(s).active));
-    if (!active.empty()) std::memcpy(active.data(), incoming.data() + at, active.size() * sizeof(int));
-    at += active.size() * sizeof(int);
-    recv_.push_back(travelling_rows(static_cast<std::size_t>(header(s).rows), active,
-                                    topology_->level_of(s, rank_), boundary_));
+    throw CallError(MPI_ERR_ARG, "rank " + std::to_string(s) +
+                                     " passed wrong arguments or has no memory, its own message says which");
   }
 }
 
@@ -290,14 +271,59 @@ Verdict SelectionAgreement::verdict() const {
   return {};
 }
 
-// All ranks see all verdicts, so that all fail alike.
-void SelectionAgreement::judge() {
+/// Runs a step that may fail, for want of memory. All ranks see all verdicts, so that all fail alike.
+template <class Step>
+void SelectionAgreement::together(Verdict verdict, const Step& step) {
+  std::exception_ptr failure;
+  try {
+    step();
+  } catch (const std::exception&) {
+    failure = std::current_exception();
+    verdict.kind = Verdict::failed;
+  }
   const auto verdicts =
-      exchange_records(state_, std::vector<Verdict>(static_cast<std::size_t>(ranks_), verdict()), 1);
+      exchange_records(state_, std::vector<Verdict>(static_cast<std::size_t>(ranks_), verdict), 1);
+  if (failure) std::rethrow_exception(failure);
   for (int r = 0; r < ranks_; ++r) {
     const Verdict& v = verdicts[static_cast<std::size_t>(r)];
-    if (v.kind != Verdict::fine) throw CallError(MPI_ERR_ARG, text_of(r, v));
+    if (v.kind != Verdict::fine)
+      throw CallError(v.kind == Verdict::failed ? MPI_ERR_OTHER : MPI_ERR_ARG, text_of(r, v));
   }
+}
+
+void SelectionAgreement::make_room() {
+  together(verdict(), [&] {
+    for (const Header& theirs : headers_) incoming_.emplace_back(static_cast<std::size_t>(theirs.active));
+  });
+}
+
+void SelectionAgreement::tell_lists() {
+  std::vector<Block> send(static_cast<std::size_t>(ranks_));
+  std::vector<Block> recv(send.size());
+  for (int peer = 0; peer < ranks_; ++peer) {
+    const auto at = static_cast<std::size_t>(peer);
+    const std::span<const int> list = lists_->of(peer);
+    send[at].data = reinterpret_cast<std::byte*>(const_cast<int*>(list.data()));  // only read
+    send[at].bytes = list.size_bytes();
+    recv[at].data = reinterpret_cast<std::byte*>(incoming_[at].data());
+    recv[at].bytes = incoming_[at].size() * sizeof(int);
+  }
+  exchange_blocks(state_, false, std::move(send), std::move(recv));
+}
+
+std::shared_ptr<const RowSelection> SelectionAgreement::result() {
+  std::shared_ptr<const RowSelection> made;
+  together({}, [&] {
+    tell_lists();
+    std::vector<BlockRows> recv;
+    for (int s = 0; s < ranks_; ++s) {
+      recv.push_back(travelling_rows(static_cast<std::size_t>(header(s).rows),
+                                     incoming_[static_cast<std::size_t>(s)], topology_->level_of(s, rank_),
+                                     boundary_));
+    }
+    made = std::make_shared<const RowSelection>(rank_, std::move(send_), std::move(recv), std::move(counts_));
+  });
+  return made;
 }
 
 }  // namespace
@@ -307,8 +333,7 @@ std::shared_ptr<const RowSelection> agree_on_selection(const std::shared_ptr<Com
   SelectionAgreement agreement(state, arguments);
   agreement.look_at_own();
   agreement.tell_headers();
-  agreement.tell_lists();
-  agreement.judge();
+  agreement.make_room();
   return agreement.result();
 }
 

@@ -10,6 +10,7 @@
 #include "run/device_memory.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
+#include "run/on_all_ranks.hpp"
 #include "run/progress.hpp"
 
 namespace tapa {
@@ -233,25 +234,19 @@ CallWay DeviceCalls::agree(const Arguments& arguments, bool mpi_takes, Waiter wa
   return way;
 }
 
-/// What the engine needs of this rank alone; false: it is not to be had.
-bool DeviceCalls::prepare_engine() {
+/// What the engine needs of this rank alone. Returns what holds its communicator.
+std::shared_ptr<MPI_Comm> DeviceCalls::prepare_engine() {
   CudaDriver& driver = *cuda_driver();
   try {
     const CudaDriver::Current current(driver, engine_.near);
     engine_.stream = driver.make_stream(engine_.near);
     engine_.probe = driver.allocate_device(engine_.near, 1);
     engine_.probe_id = driver.memory(engine_.probe).buffer;
-    return true;
+    return std::make_shared<MPI_Comm>(comm_);
   } catch (const CudaError& e) {
     log_warn(std::string("no device engine: ") + e.what());
-    return false;
+    throw;
   }
-}
-
-bool DeviceCalls::on_all(bool here) const {
-  int all = here ? 1 : 0;
-  check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm_), "MPI_Allreduce");
-  return all != 0;
 }
 
 /// Local: the engine itself stays, as freeing it would wait for ranks that have none.
@@ -266,7 +261,8 @@ void DeviceCalls::drop_engine() {
 bool DeviceCalls::start_engine() {
   if (has_engine()) return true;
   engine_.near = send_.memory ? *send_.memory : *recv_.memory;
-  given_up_ = !on_all(prepare_engine());
+  std::shared_ptr<MPI_Comm> ranks;
+  given_up_ = !on_all_ranks(comm_, [&] { ranks = prepare_engine(); });
   if (given_up_) {
     drop_engine();
     return false;
@@ -276,8 +272,9 @@ bool DeviceCalls::start_engine() {
   check_mpi(PMPI_Bcast(&engine_.number, 1, MPI_UINT64_T, 0, comm_), "MPI_Bcast");
   const CudaDriver::Current current(*cuda_driver(), engine_.near);
   const TAPA_Device_options options = engine_options(wire_);
-  const bool made = device::create_on_own_comm(comm_, &options, &engine_.engine) == TAPA_DEVICE_SUCCESS;
-  given_up_ = !on_all(made);
+  const bool made =
+      device::create_on_own_comm(std::move(ranks), &options, &engine_.engine) == TAPA_DEVICE_SUCCESS;
+  given_up_ = !on_all_ranks(comm_, made);
   if (rank_ == 0 && !given_up_) tell_engine();
   if (rank_ == 0 && !made) tell_no_engine();
   if (!given_up_) {

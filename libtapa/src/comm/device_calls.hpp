@@ -6,6 +6,7 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -71,9 +72,8 @@ class DeviceCalls {
   [[nodiscard]] bool in_rows(const Arguments& arguments) const;
   [[nodiscard]] bool between_nodes() const { return facts_.nodes > 1; }
   [[nodiscard]] bool has_engine() const { return engine_.engine != TAPA_DEVICE_COMM_NULL; }
-  [[nodiscard]] bool prepare_engine();
+  [[nodiscard]] std::shared_ptr<MPI_Comm> prepare_engine();
   void drop_engine();
-  [[nodiscard]] bool on_all(bool here) const;
   [[nodiscard]] bool start_engine();
   void tell_engine() const;
   void tell_no_engine() const;

@@ -11,6 +11,7 @@ namespace {
 /// Why the engine cannot serve a communicator; "" when it can.
 std::string engine_obstacle(const DeviceFacts& f) {
   if (!f.built) return "this libtapa was built without CUDA";
+  if (!f.has_comm) return "MPI could not make a communicator for the device engine";
   if (f.ranks < 2) return "there is one rank";
   const auto too_many = [](int ranks, const std::string& where, int most) {
     return std::to_string(ranks) + " ranks" + where + ", the device engine takes at most " +

@@ -29,6 +29,7 @@ struct DeviceFacts {
   bool cuda_only = false;  ///< ... and all that use one use CUDA, whose driver can copy
   bool mpi_takes = false;  ///< every rank's MPI takes device memory
   bool built = false;      ///< every rank's libtapa has the device engine
+  bool has_comm = true;    ///< MPI has a communicator for it
   int ranks = 1;
   int nodes = 1;
   int ranks_of_node = 1;  ///< of the node with the most

@@ -8,9 +8,11 @@
 #include <cstring>
 #include <exception>
 #include <limits>
+#include <memory>
+#include <new>
+#include <numeric>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +27,7 @@
 #include "report/report_text.hpp"
 #include "run/error.hpp"
 #include "run/log.hpp"
+#include "run/on_all_ranks.hpp"
 #include "world/drop_in.hpp"
 #include "world/process_options.hpp"
 
@@ -64,7 +67,15 @@ RankRecord unpack(const std::string& packed) {
   return record;
 }
 
-/// Every rank's on rank 0, nothing on the others. Collective. What is too long in all is cut.
+/// Where each rank's text begins on rank 0, and where the last ends.
+std::vector<int> starts_of(const std::vector<int>& lengths) {
+  std::vector<int> starts(lengths.size() + 1);
+  std::partial_sum(lengths.begin(), lengths.end(), starts.begin() + 1);
+  return starts;
+}
+
+/// Every rank's on rank 0, nothing on the others. Collective. What is too long in all is cut. Throws on all
+/// ranks where rank 0 has no memory for it.
 std::vector<std::string> gather(MPI_Comm comm, std::string mine) {
   int rank = 0;
   int ranks = 0;
@@ -73,15 +84,17 @@ std::vector<std::string> gather(MPI_Comm comm, std::string mine) {
   const auto most = static_cast<std::size_t>(std::numeric_limits<int>::max() / ranks);
   mine.resize(std::min(mine.size(), most));
   const int length = static_cast<int>(mine.size());
-  std::vector<int> lengths(rank == 0 ? static_cast<std::size_t>(ranks) : 0);
+  std::vector<int> lengths;
+  const auto count = static_cast<std::size_t>(rank == 0 ? ranks : 0);
+  if (!on_all_ranks(comm, [&] { lengths.resize(count); })) throw std::bad_alloc();
   check_mpi(PMPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, comm), "MPI_Gather");
   std::vector<int> starts;
-  int total = 0;
-  for (const int l : lengths) {
-    starts.push_back(total);
-    total += l;
-  }
-  std::string all(static_cast<std::size_t>(total), '\0');
+  std::string all;
+  const auto make_room = [&] {
+    starts = starts_of(lengths);
+    all.resize(static_cast<std::size_t>(starts.back()));
+  };
+  if (!on_all_ranks(comm, make_room)) throw std::bad_alloc();
   check_mpi(PMPI_Gatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(), MPI_CHAR,
                          0, comm),
             "MPI_Gatherv");
@@ -98,13 +111,6 @@ struct JobView {
   std::optional<OrderAdvice> order;
 };
 
-/// On rank 0. Collective over MPI_COMM_WORLD.
-void add_up(std::span<double> values, int rank) {
-  check_mpi(PMPI_Reduce(rank == 0 ? MPI_IN_PLACE : values.data(), rank == 0 ? values.data() : nullptr,
-                        static_cast<int>(values.size()), MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD),
-            "MPI_Reduce");
-}
-
 /// The machine of all ranks, by their ranks in MPI_COMM_WORLD, whether that was set up or not. Alike on all.
 /// `ranks`: in the world, of those.
 MachineView whole_machine(const std::shared_ptr<World>& world, const std::vector<int>& ranks) {
@@ -116,54 +122,74 @@ MachineView whole_machine(const std::shared_ptr<World>& world, const std::vector
   return view_machine(whole, *world->options(), silent, false);
 }
 
-/// By level. Collective over MPI_COMM_WORLD, the result on rank 0.
-std::vector<LevelBytes> level_bytes(const Topology& topology, int rank, std::span<const double> sent) {
-  std::vector<LevelBytes> levels = bytes_by_level(topology, rank, sent);
-  std::vector<double> bytes;
-  for (const LevelBytes& level : levels) bytes.push_back(level.bytes);
-  add_up(bytes, rank);
-  for (std::size_t l = 0; l < levels.size(); ++l) levels[l].bytes = bytes[l];
-  return levels;
-}
-
-/// Whether another order of the ranks would send less between the nodes. Collective over MPI_COMM_WORLD, the
-/// result on rank 0.
-std::optional<OrderAdvice> order_advice(const MachineView& machine, int rank, std::span<const double> sent) {
-  const Topology& topology = *machine.topology;
-  const auto nodes = static_cast<std::size_t>(topology.nodes());
-  if (nodes < 2) return std::nullopt;
-  std::vector<int> given;
-  for (int r = 0; r < topology.ranks; ++r) given.push_back(topology.node_of(r));
-  std::vector<double> bytes(2 * nodes * kRankOrders);
-  const auto part = [&](std::size_t order, bool in) {
-    return std::span(bytes).subspan((2 * order + (in ? 1 : 0)) * nodes, nodes);
-  };
-  for (std::size_t order = 0; order < kRankOrders; ++order) {
-    const std::vector<int> node = nodes_in_order(static_cast<RankOrder>(order), given);
-    add_node_bytes(node, rank, sent, part(order, false), part(order, true));
+/// Where a rank's bytes went, and, once they are added up, those of all ranks: by level, and between the
+/// nodes in each order of the ranks.
+class JobTraffic {
+ public:
+  /// This rank's.
+  JobTraffic(const std::shared_ptr<World>& world, int rank)
+      : ranks_(world->ranks_of(MPI_COMM_WORLD)), machine_(whole_machine(world, ranks_)) {
+    const std::vector<double> by_world = traffic_to(world->size());
+    std::vector<double> sent;
+    for (const int r : ranks_) sent.push_back(by_world[static_cast<std::size_t>(r)]);
+    levels_ = bytes_by_level(topology(), rank, sent);
+    for (const LevelBytes& level : levels_) bytes_.push_back(level.bytes);
+    if (nodes() < 2) return;
+    bytes_.resize(levels_.size() + 2 * nodes() * kRankOrders);
+    for (int r = 0; r < topology().ranks; ++r) node_of_.push_back(topology().node_of(r));
+    for (std::size_t order = 0; order < kRankOrders; ++order) {
+      const std::vector<int> node = nodes_in_order(static_cast<RankOrder>(order), node_of_);
+      add_node_bytes(node, rank, sent, leaving(order), coming(order));
+    }
   }
-  add_up(bytes, rank);
-  std::array<NicLoad, kRankOrders> loads;
-  for (std::size_t order = 0; order < kRankOrders; ++order)
-    loads[order] = busiest(topology, machine.rates.nic_bandwidth, part(order, false), part(order, true));
-  auto advice = advise(loads, seconds_since_beginning());
-  if (advice) advice->ranks_per_node = ranks_per_node(given);
-  return advice;
-}
 
-/// Where bytes went. Collective over MPI_COMM_WORLD; what rank 0 learns.
-JobView view_traffic(const std::shared_ptr<World>& world, int rank) {
-  const std::vector<int> ranks = world->ranks_of(MPI_COMM_WORLD);
-  MachineView machine;
-  try {
-    machine = whole_machine(world, ranks);
-  } catch (const std::invalid_argument&) {  // on all ranks: a file or an option is wrong
-    return {};
+  /// Collective over MPI_COMM_WORLD.
+  void add_up(int rank) {
+    check_mpi(PMPI_Reduce(rank == 0 ? MPI_IN_PLACE : bytes_.data(), rank == 0 ? bytes_.data() : nullptr,
+                          static_cast<int>(bytes_.size()), MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD),
+              "MPI_Reduce");
   }
-  const std::vector<double> by_world = traffic_to(world->size());
-  std::vector<double> sent;
-  for (const int r : ranks) sent.push_back(by_world[static_cast<std::size_t>(r)]);
-  return {{}, level_bytes(*machine.topology, rank, sent), order_advice(machine, rank, sent)};
+
+  [[nodiscard]] std::vector<LevelBytes> levels() const {
+    std::vector<LevelBytes> levels = levels_;
+    for (std::size_t l = 0; l < levels.size(); ++l) levels[l].bytes = bytes_[l];
+    return levels;
+  }
+  /// Whether another order of the ranks would send less between the nodes.
+  [[nodiscard]] std::optional<OrderAdvice> order() {
+    if (nodes() < 2) return std::nullopt;
+    std::array<NicLoad, kRankOrders> loads;
+    for (std::size_t order = 0; order < kRankOrders; ++order)
+      loads[order] = busiest(topology(), machine_.rates.nic_bandwidth, leaving(order), coming(order));
+    auto advice = advise(loads, seconds_since_beginning());
+    if (advice) advice->ranks_per_node = ranks_per_node(node_of_);
+    return advice;
+  }
+
+ private:
+  [[nodiscard]] const Topology& topology() const { return *machine_.topology; }
+  [[nodiscard]] std::size_t nodes() const { return static_cast<std::size_t>(topology().nodes()); }
+  std::span<double> leaving(std::size_t order) { return part(2 * order); }
+  std::span<double> coming(std::size_t order) { return part(2 * order + 1); }
+  std::span<double> part(std::size_t number) {
+    return std::span(bytes_).subspan(levels_.size() + number * nodes(), nodes());
+  }
+
+  std::vector<int> ranks_;  // in the world, of those of MPI_COMM_WORLD
+  MachineView machine_;
+  std::vector<LevelBytes> levels_;
+  std::vector<int> node_of_;   // each rank's
+  std::vector<double> bytes_;  // of the levels, then of the nodes
+};
+
+/// What all ranks have sent, on rank 0; null on all of them where one has no memory for it, or cannot read
+/// what options name. Collective over MPI_COMM_WORLD.
+std::unique_ptr<JobTraffic> whole_traffic(const std::shared_ptr<World>& world, int rank) {
+  std::unique_ptr<JobTraffic> traffic;
+  const auto count = [&] { traffic = std::make_unique<JobTraffic>(world, rank); };
+  if (!on_all_ranks(MPI_COMM_WORLD, count)) return nullptr;
+  traffic->add_up(rank);
+  return traffic;
 }
 
 ReportHead head_of(JobView job) {
@@ -197,7 +223,7 @@ std::string own_report(int world_rank, JobView job) {
 
 /// All of it on rank 0, nothing on the others. Collective over MPI_COMM_WORLD.
 std::string whole_report(const std::shared_ptr<World>& world, int rank) {
-  JobView job = view_traffic(world, rank);
+  const std::unique_ptr<JobTraffic> traffic = whole_traffic(world, rank);
   int ranks = 0;
   check_mpi(PMPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
   const auto most = std::max(kLeastSamples, kMostSamples / static_cast<std::size_t>(ranks));
@@ -216,25 +242,32 @@ std::string whole_report(const std::shared_ptr<World>& world, int rank) {
     samples.push_back(std::move(record.samples));
     others += record.text;
   }
+  JobView job;
+  if (traffic) {
+    job.levels = traffic->levels();
+    job.order = traffic->order();
+  }
   job.lateness = find_lateness(samples);
   return own_report(rank, std::move(job)) + others;
 }
 
 }  // namespace
 
-void print_report() {
+void print_report() noexcept {
   int rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  std::string text;
+  const auto print = [](const std::string& text) { std::fputs(text.c_str(), stderr); };
   try {
     const auto world = World::of_process();
     const bool all = world && world->options()->settings().report != Reporting::off;
-    text = all ? whole_report(world, rank) : own_report(rank, {});
+    print(all ? whole_report(world, rank) : own_report(rank, {}));
   } catch (const std::exception& e) {
-    log_warn(std::string("the ranks' reports come apart: ") + e.what());
-    text = own_report(rank, {});
+    try {
+      log_warn(std::string("the ranks' reports come apart: ") + e.what());
+      print(own_report(rank, {}));
+    } catch (const std::exception&) {  // without a report the program ends as it would
+    }
   }
-  std::fputs(text.c_str(), stderr);
 }
 
 }  // namespace tapa

@@ -8,6 +8,7 @@
 
 #include "run/device_memory.hpp"
 #include "run/error.hpp"
+#include "run/on_all_ranks.hpp"
 
 namespace tapa {
 
@@ -64,9 +65,8 @@ std::vector<bool> had_by_all(const std::vector<DeviceEngine>& mine, MPI_Comm com
 /// Who frees an engine waits for the others, unless it has failed: all free it or none.
 void free_engine(DeviceEngine old, MPI_Comm comm) {
   const bool here = old.context_lives();
-  int sound = here && TAPA_Device_query(old.engine, nullptr) == TAPA_DEVICE_SUCCESS ? 1 : 0;
-  check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &sound, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
-  if (sound != 0) {
+  const bool sound = here && TAPA_Device_query(old.engine, nullptr) == TAPA_DEVICE_SUCCESS;
+  if (on_all_ranks(comm, sound)) {
     TAPA_Device_comm_free(&old.engine);
     cuda_driver()->end_stream(old.near, old.stream);
     cuda_driver()->free_device(old.near, old.probe);

@@ -9,6 +9,7 @@
 #include "comm/results_store.hpp"
 #include "device/tokens.hpp"
 #include "run/device_memory.hpp"
+#include "run/on_all_ranks.hpp"
 #include "run/private_comm.hpp"
 #include "run/world.hpp"
 #include "tapa/device.h"
@@ -82,8 +83,11 @@ void note_gpus(MPI_Comm user, std::uint64_t flags, Membership& membership) {
   membership.gpu_rank = gpu_use() != GpuUse::none ? rank : facts.ranks;
   check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &membership.gpu_rank, 1, MPI_INT, MPI_MIN, user), "MPI_Allreduce");
   // Where the options of today or of later may ask for it. Alike on all ranks.
-  if (decide_device_way(facts, Settings{}).way == DeviceWay::engine)
-    check_mpi(make_private_comm(user, &membership.device_comm), "MPI_Comm_create");
+  if (decide_device_way(facts, Settings{}).way != DeviceWay::engine) return;
+  const int code = make_private_comm(user, membership.world->comm(), static_cast<int>(*membership.context),
+                                     &membership.device_comm);
+  facts.has_comm = on_all_ranks(user, code == MPI_SUCCESS);
+  if (!facts.has_comm) membership.device_comm = MPI_COMM_NULL;
 }
 
 /// One set-up, step by step.

@@ -2,14 +2,13 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <new>
 #include <optional>
 #include <string>
 
 #include "run/error.hpp"
 #include "run/log.hpp"
+#include "run/on_all_ranks.hpp"
 #include "transport/shm_segment.hpp"
 
 namespace tapa {
@@ -17,11 +16,9 @@ namespace tapa {
 namespace {
 
 constexpr std::size_t kWordsAt = 128;  // in a segment: processors fetch lines in pairs
-constexpr std::size_t kTokenBytes = 128;
-using TokenText = std::array<char, kTokenBytes>;
 
-Mapping map_token(const TokenText& token) {
-  const int fd = ShmSegment::open_token(token.data());
+Mapping map_token(const char* token) {
+  const int fd = ShmSegment::open_token(token);
   if (fd < 0) return {};
   Mapping mapping(fd, 0, page_bytes());
   ::close(fd);
@@ -41,14 +38,33 @@ bool SharedWords::open(MPI_Comm comm) {
   std::string why;
   TokenText own{};
   std::optional<ShmSegment> segment;
-  if (share_.grow(count, count * page_bytes(), why)) segment = ShmSegment::create(why);
-  if (segment) segment->token().copy(own.data(), own.size() - 1);
-  std::vector<TokenText> tokens(count);
-  check_mpi(PMPI_Allgather(own.data(), kTokenBytes, MPI_BYTE, tokens.data(), kTokenBytes, MPI_BYTE, comm),
-            "MPI_Allgather");
-  for (int peer = 0; peer < ranks; ++peer) {
-    Mapping mapping = map_token(tokens[static_cast<std::size_t>(peer)]);
-    if (!mapping.ok()) break;
+  std::vector<TokenText> tokens;
+  const auto make_room = [&] {
+    tokens.resize(count);
+    mappings_.reserve(count);
+    of_rank_.reserve(count);
+    if (share_.grow(count, count * page_bytes(), why)) segment = ShmSegment::create(why);
+    if (!segment) throw std::bad_alloc();
+    segment->token().copy(own.data(), own.size() - 1);
+  };
+  constexpr int bytes = sizeof own;
+  bool good = on_all_ranks(comm, make_room);
+  if (good) {
+    check_mpi(PMPI_Allgather(own.data(), bytes, MPI_BYTE, tokens.data(), bytes, MPI_BYTE, comm),
+              "MPI_Allgather");
+    // New files are clear: who is through here first may write at once.
+    good = on_all_ranks(comm, [&] { map(tokens, static_cast<std::size_t>(rank)); });
+  }
+  if (good) return true;
+  close();
+  log_info("no memory for shared words" + (why.empty() ? why : ": " + why));
+  return false;
+}
+
+void SharedWords::map(std::span<const TokenText> tokens, std::size_t rank) {
+  for (std::size_t peer = 0; peer < tokens.size(); ++peer) {
+    Mapping mapping = map_token(tokens[peer].data());
+    if (!mapping.ok()) throw std::bad_alloc();
     auto* const words =
         std::launder(reinterpret_cast<std::atomic<std::uint64_t>*>(mapping.address() + kWordsAt));
     if (peer == rank)
@@ -57,12 +73,6 @@ bool SharedWords::open(MPI_Comm comm) {
       of_rank_.push_back(words);
     mappings_.push_back(std::move(mapping));
   }
-  int good = mappings_.size() == count ? 1 : 0;
-  if (good == 0) log_info("no memory for shared words" + (why.empty() ? why : ": " + why));
-  // New files are clear: who is through here first may write at once.
-  check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
-  if (good == 0) close();
-  return good != 0;
 }
 
 void SharedWords::close() {

@@ -5,8 +5,11 @@
 
 #include <mpi.h>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "run/progress.hpp"
@@ -52,6 +55,10 @@ class SharedWords {
   }
 
  private:
+  using TokenText = std::array<char, 128>;  // of the file of a rank
+  /// The pages of all ranks. Throws std::bad_alloc.
+  void map(std::span<const TokenText> tokens, std::size_t rank);
+
   MapShare share_;
   std::vector<Mapping> mappings_;  // of all ranks
   std::uint64_t call_ = 0;

@@ -11,6 +11,7 @@
 #include "device/device_error.hpp"
 #include "device/mpi_messenger.hpp"
 #include "run/error.hpp"
+#include "run/on_all_ranks.hpp"
 #include "run/private_comm.hpp"
 #include "tapa/device_mpi.h"
 
@@ -18,17 +19,31 @@ using namespace tapa::device;
 
 namespace {
 
-/// A communicator of the ranks of one of the program's, whose error handler is not for what fails here.
-std::shared_ptr<MPI_Comm> own_comm(MPI_Comm of) {
-  std::shared_ptr<MPI_Comm> comm(new MPI_Comm(MPI_COMM_NULL), [](MPI_Comm* made) {
+struct OwnComm {
+  MPI_Comm comm = MPI_COMM_NULL;
+  OwnComm() = default;
+  OwnComm(const OwnComm&) = delete;
+  OwnComm& operator=(const OwnComm&) = delete;
+  ~OwnComm() {
     int finalised = 0;
     PMPI_Finalized(&finalised);
-    if (finalised == 0 && *made != MPI_COMM_NULL) PMPI_Comm_free(made);
-    delete made;
-  });
-  if (const int code = tapa::make_private_comm(of, comm.get()); code != MPI_SUCCESS)
+    if (finalised == 0 && comm != MPI_COMM_NULL) PMPI_Comm_free(&comm);
+  }
+};
+
+/// A communicator of the ranks of one of the program's, whose error handler is not for what fails here. All
+/// ranks have it, or none.
+std::shared_ptr<MPI_Comm> own_comm(MPI_Comm of) {
+  MPI_Comm made = MPI_COMM_NULL;
+  if (const int code = tapa::make_private_comm(of, &made); code != MPI_SUCCESS)
     throw DeviceError(TAPA_DEVICE_ERR_ARG, "MPI_Comm_create: " + tapa::mpi_error_text(code));
-  return comm;
+  std::shared_ptr<OwnComm> own;
+  if (!tapa::on_all_ranks(made, [&] { own = std::make_shared<OwnComm>(); })) {
+    PMPI_Comm_free(&made);
+    throw DeviceError(TAPA_DEVICE_ERR_MEMORY, "a rank has no memory for a communicator");
+  }
+  own->comm = made;
+  return {own, &own->comm};
 }
 
 int allgather_over_mpi(void* context, const void* mine, void* all, std::size_t bytes) {
@@ -70,9 +85,9 @@ int create(std::shared_ptr<MPI_Comm> ranks, const TAPA_Device_options* options, 
 
 }  // namespace
 
-int tapa::device::create_on_own_comm(MPI_Comm own, const TAPA_Device_options* options,
+int tapa::device::create_on_own_comm(std::shared_ptr<MPI_Comm> own, const TAPA_Device_options* options,
                                      TAPA_Device_comm* comm) {
-  return create(std::make_shared<MPI_Comm>(own), options, comm);
+  return create(std::move(own), options, comm);
 }
 
 extern "C" int TAPA_Device_comm_create_mpi(MPI_Comm mpi_comm, const TAPA_Device_options* options,

@@ -11,14 +11,23 @@ namespace tapa {
 namespace {
 std::mutex alone_mutex;
 std::atomic<MPI_Comm> alone{MPI_COMM_NULL};
+
+template <class Make>
+int make(MPI_Comm of, MPI_Comm* made, const Make& from_group) {
+  MPI_Group group = MPI_GROUP_NULL;
+  if (const int code = PMPI_Comm_group(of, &group); code != MPI_SUCCESS) return code;
+  const int code = from_group(group);
+  PMPI_Group_free(&group);
+  return code == MPI_SUCCESS ? PMPI_Comm_set_errhandler(*made, errors_return()) : code;
+}
 }  // namespace
 
 int make_private_comm(MPI_Comm of, MPI_Comm* made) {
-  MPI_Group group = MPI_GROUP_NULL;
-  if (const int code = PMPI_Comm_group(of, &group); code != MPI_SUCCESS) return code;
-  const int code = PMPI_Comm_create(of, group, made);
-  PMPI_Group_free(&group);
-  return code == MPI_SUCCESS ? PMPI_Comm_set_errhandler(*made, errors_return()) : code;
+  return make(of, made, [&](MPI_Group group) { return PMPI_Comm_create(of, group, made); });
+}
+
+int make_private_comm(MPI_Comm of, MPI_Comm parent, int tag, MPI_Comm* made) {
+  return make(of, made, [&](MPI_Group group) { return PMPI_Comm_create_group(parent, group, tag, made); });
 }
 
 MPI_Comm alone_comm() {

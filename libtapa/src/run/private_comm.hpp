@@ -11,6 +11,10 @@ namespace tapa {
 /// oldest communicator that there is: Open MPI makes those of all threads in the order of what they are made
 /// from, so one that is made from a new one waits for whatever other threads are making. Returns MPI's code.
 int make_private_comm(MPI_Comm of, MPI_Comm* made);
+/// The same from `parent`, one of the library's own that has these ranks and maybe more: where MPI cannot
+/// make it, the error handler of `of` is not called. `tag`: of no other that these ranks make at the same
+/// time.
+int make_private_comm(MPI_Comm of, MPI_Comm parent, int tag, MPI_Comm* made);
 
 /// One of this rank alone, with MPI_ERRORS_RETURN, made when it is first asked for: to pack, and to look at
 /// types. Throws CallError. Thread-safe.

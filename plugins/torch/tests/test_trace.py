@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -139,14 +140,40 @@ def test_errors_pass_through() -> None:
     assert ranks.run(1, _failing) == ["done"]
 
 
-def test_a_trace_is_whole_and_does_not_follow_a_link(tmp_path: Path) -> None:
+def test_a_trace_is_whole_and_keeps_a_link_and_rights(tmp_path: Path) -> None:
+    written, file, target = tmp_path / "written", tmp_path / "trace.json", tmp_path / "elsewhere" / "target"
+    written.write_text("spans")
+    target.parent.mkdir()
+    target.write_text("older")
+    target.chmod(0o640)
+    file.symlink_to("elsewhere/target")
+    put(written, file)
+    assert (target.read_text(), file.is_symlink(), target.stat().st_mode & 0o777) == ("spans", True, 0o640)
+    with pytest.raises(FileNotFoundError):
+        put(tmp_path / "nothing", file)
+    assert target.read_text() == "spans"
+    names = sorted(entry.name for entry in tmp_path.rglob("*"))
+    assert names == ["elsewhere", "target", "trace.json", "written"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's link")
+def test_another_users_link_is_refused(tmp_path: Path) -> None:
     written, file, thesis = tmp_path / "written", tmp_path / "trace.json", tmp_path / "thesis"
     written.write_text("spans")
     thesis.write_text("years of work")
     file.symlink_to(thesis)
+    os.chown(file, 65534, 65534, follow_symlinks=False)
+    with pytest.raises(PermissionError, match="is a link of another user"):
+        put(written, file)
+    assert (thesis.read_text(), file.is_symlink()) == ("years of work", True)
+
+
+def test_drafts_of_killed_processes_go(tmp_path: Path) -> None:
+    written, file = tmp_path / "written", tmp_path / "trace.json"
+    written.write_text("spans")
+    drafts = [tmp_path / "trace.json.0a1b2c.part", tmp_path / "trace.json.d3e4f5.part"]
+    for draft in drafts:
+        draft.write_text("half")
+    os.utime(drafts[0], (1, 1))
     put(written, file)
-    assert (thesis.read_text(), file.read_text(), file.is_symlink()) == ("years of work", "spans", False)
-    with pytest.raises(FileNotFoundError):
-        put(tmp_path / "nothing", file)
-    assert file.read_text() == "spans"
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["thesis", "trace.json", "written"]
+    assert [draft.exists() for draft in drafts] == [False, True]
