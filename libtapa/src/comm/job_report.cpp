@@ -114,6 +114,8 @@ struct JobView {
 /// The machine of all ranks, by their ranks in MPI_COMM_WORLD, whether that was set up or not. Alike on all.
 /// `ranks`: in the world, of those.
 MachineView whole_machine(const std::shared_ptr<World>& world, const std::vector<int>& ranks) {
+  if (const auto state = find_state(MPI_COMM_WORLD); state && state->ready())
+    return state->parts()->chooser.machine();
   Membership whole;
   whole.world = world;
   whole.in_world = ranks;
