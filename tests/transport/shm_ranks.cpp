@@ -28,7 +28,8 @@ std::byte value(std::size_t src, std::size_t dst, std::size_t at, int call) {
 
 void finish(ShmExchange& exchange) {
   using namespace std::chrono_literals;
-  // Who yields on a busy machine comes last, who wakes first: most of these tests' time was spent waiting for a core.
+  // Who yields on a busy machine comes last, who wakes first: most of these tests' time was spent waiting for
+  // a core.
   for (int turn = 0; !exchange.advance(); ++turn) {
     if (turn < 20)
       std::this_thread::yield();

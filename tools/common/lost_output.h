@@ -6,8 +6,9 @@
 extern "C" {
 #endif
 
-/* At its end the program is not to wait for the destructors of the libraries that it was linked with: libtorch's forget
- * thousands of operators one by one. Leak checkers look in one of these, so sanitized programs wait all the same. */
+/* At its end the program is not to wait for the destructors of the libraries that it was linked with:
+ * libtorch's forget thousands of operators one by one. Leak checkers look in one of these, so sanitized
+ * programs wait all the same. */
 void skip_library_destructors(void);
 
 #ifdef __cplusplus
