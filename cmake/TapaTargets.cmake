@@ -7,7 +7,7 @@
 #   tapa_run_unit_test(TEST NAME [TIMEOUT s] [ENV A=B ...] [LABELS ...])
 #   tapa_mpi_program(NAME SOURCES... [LIBS ...])
 #   tapa_mpi_cases(NAME SOURCES... [LIBS ...])
-#   tapa_mpi_run(TEST RANKS PROGRAM [ARGS ...] [ENV A=B ...] [TIMEOUT s] [LABELS ...])
+#   tapa_mpi_run(TEST RANKS PROGRAM [WAITS] [ARGS ...] [ENV A=B ...] [TIMEOUT s] [LABELS ...])
 #   tapa_script_test(TEST COMMAND ... [ENV A=B ...] [TIMEOUT s] [LABELS ...])
 #   tapa_skipped_test(TEST WHY [LABELS ...])
 #   tapa_export_only(LIBRARY PATTERN...)
@@ -134,6 +134,10 @@ set(TAPA_ATTACK_TESTS "^(files_|preload_|faults_|api_limits_|program_(cache_|jum
 sparse_no_memory_|device_(agreement|socket)_test$|api_environment_(tuning|topology)_|dit_c_(misuse|lost|late|mismatch)|\
 dit_(session_status|plain_late|exchange_(arguments|local))$|dit_plugins_(devices|bootstrap|.*_late_|.*_refused)|tools_lost_output)")
 
+# Those that take longest: they begin first, so that none of them is the last one alone.
+set(TAPA_LONGEST_TESTS "^(dit_(mpi|misuse|commands|generate)_test|dit_engine_(wire|v_major|exactness)|dit_device_cod.*|\
+shm_.*_model|test_shm_buffers.*|tools_(lost_output|flags)|program_cache_(elsewhere|damaged|no_file)|faults_.*|gray_scott_test)$")
+
 # Properties that all tests share. `grace` is added to the limit, for launchers that watch the time themselves.
 function(tapa_test_properties test timeout grace env labels)
   if(NOT timeout)
@@ -143,6 +147,9 @@ function(tapa_test_properties test timeout grace env labels)
   math(EXPR limit "${timeout} + ${grace}")
   if(test MATCHES "${TAPA_ATTACK_TESTS}")
     list(APPEND labels attack)
+  endif()
+  if(test MATCHES "${TAPA_LONGEST_TESTS}")
+    set_tests_properties(${test} PROPERTIES COST 30)
   endif()
   set_tests_properties(${test} PROPERTIES
     TIMEOUT ${limit} SKIP_RETURN_CODE 77 LABELS "${labels}"
@@ -269,16 +276,19 @@ function(tapa_mpi_cases name)
 endfunction()
 
 # Runs a program under mpirun, oversubscribed. mpirun itself ends the job at the time limit (MPIEXEC_TIMEOUT, known to
-# Open MPI and MPICH), so that no rank is left behind; ctest's own limit comes later.
+# Open MPI and MPICH), so that no rank is left behind; ctest's own limit comes later. A job counts as two, one that WAITS for late
+# ranks and time limits as one.
 function(tapa_mpi_run test ranks program)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "ARGS;ENV;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "WAITS" "TIMEOUT" "ARGS;ENV;LABELS" ${ARGN})
   if(TARGET ${program})
     set(program ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:${program}>)
   endif()
   add_test(NAME ${test} COMMAND ${MPIEXEC_EXECUTABLE} ${TAPA_MPIEXEC_FLAGS} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
                                 ${program} ${ARG_ARGS})
   tapa_test_properties(${test} "${ARG_TIMEOUT}" 15 "${TAPA_MPI_TEST_ENV};${ARG_ENV}" "${ARG_LABELS}")
-  set_tests_properties(${test} PROPERTIES PROCESSORS 2)
+  if(NOT ARG_WAITS)
+    set_tests_properties(${test} PROPERTIES PROCESSORS 2)
+  endif()
 endfunction()
 
 # Sets `variable` to the path of a tuning file that has this option and nothing else.
@@ -288,12 +298,15 @@ function(tapa_tuning_file variable option value)
   set(${variable} ${path} PARENT_SCOPE)
 endfunction()
 
-# A test that is a command of its own; has what MPI programs need in its environment.
+# A test that is a command of its own; has what MPI programs need in its environment. It starts one program after the other and counts
+# as one; real programs under the drop-in (label `programs`) are MPI jobs.
 function(tapa_script_test test)
   cmake_parse_arguments(ARG "" "TIMEOUT" "COMMAND;ENV;LABELS" ${ARGN})
   add_test(NAME ${test} COMMAND ${ARG_COMMAND})
   tapa_test_properties(${test} "${ARG_TIMEOUT}" 15 "${TAPA_MPI_TEST_ENV};${ARG_ENV}" "${ARG_LABELS}")
-  set_tests_properties(${test} PROPERTIES PROCESSORS 2)
+  if("programs" IN_LIST ARG_LABELS)
+    set_tests_properties(${test} PROPERTIES PROCESSORS 2)
+  endif()
 endfunction()
 
 # Hides every symbol of a shared library but those that match one of the patterns. Visibility alone is not enough:

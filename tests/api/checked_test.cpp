@@ -101,10 +101,10 @@ void late_rank(MPI_Comm comm, const char* plan) {
   std::vector<int> out(4, rank_of(comm));
   std::vector<int> in(4, -1);
   set(comm, "plan", plan);
-  set(comm, "timeout", "0.5");
+  set(comm, "timeout", "0.3");
   MPI_Barrier(comm);
   const std::string text = stderr_of([&] {
-    if (rank_of(comm) == 3) usleep(3000000);
+    if (rank_of(comm) == 3) usleep(1500000);
     TAPA_Alltoall(out.data(), 1, MPI_INT, in.data(), 1, MPI_INT, comm);
   });
   if (rank_of(comm) != 3) {
@@ -124,7 +124,7 @@ void late_message(MPI_Comm comm) {
   std::vector<int> out(4 * 25, rank_of(comm));
   std::vector<int> in(4 * 25, -1);
   set(comm, "plan", "linear");
-  set(comm, "timeout", "0.5");
+  set(comm, "timeout", "0.3");
   MPI_Barrier(comm);
   held = rank_of(comm) == 0;
   const std::string text =
@@ -181,7 +181,7 @@ void announced_fallback(MPI_Comm comm) {
 
 extern "C" int PMPI_Isend(const void* data, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
                           MPI_Request* request) {
-  if (held && type == MPI_BYTE && count == 100) usleep(1500000);
+  if (held && type == MPI_BYTE && count == 100) usleep(700000);
   if (damage && type == MPI_BYTE && count == damaged_bytes) {
     damage = false;
     static std::vector<char> copy;  // outlives the request

@@ -16,8 +16,8 @@ using dit::ExchangeRequest;
 
 constexpr std::size_t kBytes = std::size_t{1} << 20;  // more than MPI or libtapa keeps a copy of
 constexpr double kLimit = 0.7;
-constexpr auto kLate = 2400ms;   // of rank 1; the others have given up twice
-constexpr auto kAgain = 5000ms;  // when all go on
+constexpr auto kLate = 1900ms;   // of rank 1; the others have given up twice
+constexpr auto kAgain = 3400ms;  // when all go on
 
 /// An exchange that notes when its buffers go, and whether its bytes were there by then.
 struct Watched {

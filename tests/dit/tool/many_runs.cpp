@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "command_line.hpp"
+#include "lost_output.h"
 
 namespace {
 
@@ -76,6 +77,7 @@ void require_one_thread() {
 }  // namespace
 
 int main() {
+  skip_library_destructors();  // as dit does
   try {
     std::string line;
     while (std::getline(std::cin, line)) {
