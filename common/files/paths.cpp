@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Never destroyed: calls may come from destructors of globals.
+/// Empty where that has no name any more. Never destroyed: calls may come from destructors of globals.
 const fs::path& first_folder() {
   static const auto* const folder = [] {
     std::error_code unknown;
@@ -32,22 +32,23 @@ fs::path own_file() {
 }
 
 __attribute__((constructor)) void note_folders() {
+  static_cast<void>(first_folder());
   static_cast<void>(library_folder());
 }
 
 }  // namespace
 
 fs::path from_first_folder(const fs::path& path) {
-  return path.is_absolute() ? path : first_folder() / path;
+  if (path.is_absolute()) return path;
+  return first_folder().empty() ? fs::path() : first_folder() / path;
 }
 
 const fs::path& library_folder() {
   static const auto* const folder = [] {
     std::error_code unknown;
-    const fs::path& begin = first_folder();
-    const fs::path file = own_file();
-    return new fs::path(file.empty() ? fs::path()
-                                     : fs::weakly_canonical(begin / file, unknown).parent_path());
+    const fs::path name = own_file();
+    const fs::path file = name.empty() ? name : from_first_folder(name);
+    return new fs::path(file.empty() ? file : fs::weakly_canonical(file, unknown).parent_path());
   }();
   return *folder;
 }

@@ -6,7 +6,8 @@
 
 namespace files {
 
-/// The path, from the folder that was the current one when this library was loaded.
+/// The path, from the folder that was the current one when this library was loaded; empty where it is
+/// relative and that folder had no name.
 [[nodiscard]] std::filesystem::path from_first_folder(const std::filesystem::path& path);
 
 /// The folder of the shared library that holds this function; empty where that is the program itself.
