@@ -137,7 +137,7 @@ class HandedCall final : public HandedToMpi {
       call_.emplace(given, peers, arguments.comm);
     } else {
       normalise(given, peers, blocks_);
-      call_.emplace(given, blocks_, arguments.comm, false);
+      call_.emplace(given, blocks_, arguments.comm);
     }
   }
   /// MPI's code. Holds nothing: MPI's error handler may not return.
