@@ -20,21 +20,6 @@ namespace tapa {
 
 namespace {
 
-/// Runs a call and returns its code: `ours` carries it out, or returns false, having done nothing; then
-/// `mpis` hands it to MPI, when nothing of `ours` is alive any more. Neither they nor the caller may hold
-/// anything.
-template <class Ours, class Mpis>
-int run_or_forward(const Arguments& arguments, const Ours& ours, const Mpis& mpis) {
-  static_assert(std::is_trivially_destructible_v<Ours> && std::is_trivially_destructible_v<Mpis> &&
-                std::is_trivially_destructible_v<Route>);
-  bool done = false;
-  const int code = guarded(arguments.comm, arguments.function, [&] {
-    done = ours();
-    return MPI_SUCCESS;
-  });
-  return code != MPI_SUCCESS || done ? code : mpis();
-}
-
 std::unique_ptr<Operation> begin(const Arguments& arguments, CommState& state, Mode mode,
                                  bool judges = false) {
   auto operation = acquire_operation();
@@ -95,7 +80,24 @@ bool run_through_memory(const Arguments& arguments, Route& route) {
   }
 }
 
-/// Carries out a checked call; false: it is MPI's, and nothing was done.
+/// Starts a checked nonblocking call, or makes a persistent request. False: it is MPI's.
+bool make_request(const Arguments& arguments, Route& route, Mode mode, MPI_Request* request) {
+  CommState& state = *route.state;
+  auto staged = staged_call(arguments, state);
+  if (mode == Mode::nonblocking) {
+    if (!staged) route = claim_later(arguments, state);
+    if (route.carrier == Carrier::memory) return start_at_once(arguments, route, request), true;
+    if (staged) staged->fetch();
+  }
+  auto operation = begin(staged ? staged->arguments() : arguments, state, mode);
+  if (submit_operation(std::move(operation), nullptr, arguments.comm, request, std::move(staged)))
+    return true;
+  route = {};
+  route.reason = reasons::tags;
+  return false;
+}
+
+/// Carries out a checked blocking call; false: it is MPI's, and nothing was done.
 bool carry(const Arguments& arguments, Route& route) {
   switch (route.carrier) {
     case Carrier::memory:
@@ -111,23 +113,14 @@ bool carry(const Arguments& arguments, Route& route) {
   }
 }
 
-/// The route of a blocking call, whose arguments are right unless it is MPI's.
-Route find_route(const Arguments& arguments) {
+/// The route of a call, whose arguments are right unless it is MPI's.
+Route find_route(const Arguments& arguments, Mode mode) {
+  if (mode == Mode::nonblocking) return decide_nonblocking(arguments);
+  if (mode == Mode::persistent) return decide_persistent(arguments);
   Route route;
   if (!arguments.neighbours && decide_like_before(arguments, route)) return route;
   route = decide_comm(arguments, false);
   return route.carrier == Carrier::mpi ? route : decide_blocking(arguments, *route.state);
-}
-
-/// A checked nonblocking call that is not MPI's.
-void start(const Arguments& arguments, Route& route, MPI_Request* request) {
-  CommState& state = *route.state;
-  auto staged = staged_call(arguments, state);
-  if (!staged) route = claim_later(arguments, state);
-  if (route.carrier == Carrier::memory) return start_at_once(arguments, route, request);
-  if (staged) staged->fetch();
-  auto operation = begin(staged ? staged->arguments() : arguments, state, Mode::nonblocking);
-  submit_operation(std::move(operation), nullptr, request, std::move(staged));
 }
 
 void require_own_comm(MPI_Comm comm) {
@@ -150,64 +143,31 @@ std::shared_ptr<CommState> ready_state(MPI_Comm comm) {
   return state;
 }
 
-int run_blocking(const Arguments& arguments) {
+// While MPI carries a call out nothing may be alive here that needs a destructor.
+int run(const Arguments& arguments, Mode mode, MPI_Request* request) {
+  static_assert(std::is_trivially_destructible_v<Route>);
   Route route;
-  const auto ours = [&] {
-    route = find_route(arguments);
-    if (carry(arguments, route)) return true;
-    const bool agreed = route.state != nullptr && !route.chosen && !route.state->rules().is_mpis;
-    if (!agreed) route.how = hand_over(arguments, route);
-    if (!route.chosen && !arguments.neighbours && route.how == HandOver::as_made)
-      remember_forwarded(arguments);
-    return false;
-  };
-  return run_or_forward(arguments, ours, [&] { return run_by_mpi(arguments, route); });
+  bool done = false;
+  const int code = guarded(arguments.comm, arguments.function, [&] {
+    if (mode != Mode::blocking) require_request(request);
+    route = find_route(arguments, mode);
+    if (mode == Mode::blocking)
+      done = carry(arguments, route);
+    else
+      done = route.carrier != Carrier::mpi && make_request(arguments, route, mode, request);
+    if (!done) hand_over(arguments, mode, route);
+    return MPI_SUCCESS;
+  });
+  return code != MPI_SUCCESS || done ? code : run_by_mpi(arguments, route, mode, request);
 }
 
-int run_nonblocking(const Arguments& arguments, MPI_Request* request) {
-  Route route;
-  const auto ours = [&] {
-    require_request(request);
-    route = decide_nonblocking(arguments);
-    if (route.carrier == Carrier::mpi) {
-      if (route.reason != reasons::foreign) check_before_mpi(arguments);
-      return false;
-    }
-    start(arguments, route, request);
-    return true;
-  };
-  return run_or_forward(arguments, ours, [&] { return start_by_mpi(arguments, route, request); });
-}
-
-int run_init(const Arguments& arguments, MPI_Request* request) {
-  Route route;
-  const auto ours = [&] {
-    require_request(request);
-    route = decide_persistent(arguments);
-    if (route.carrier == Carrier::mpi) {
-      if (route.reason != reasons::foreign) check_before_mpi(arguments);
-      return false;
-    }
-    auto staged = staged_call(arguments, *route.state);
-    auto operation = begin(staged ? staged->arguments() : arguments, *route.state, Mode::persistent);
-    if (prepare_operation(std::move(operation), nullptr, arguments.comm, request, std::move(staged)))
-      return true;
-    route = {};
-    route.reason = reasons::tags;
-    return false;
-  };
-  return run_or_forward(arguments, ours, [&] { return init_by_mpi(arguments, route, request); });
-}
-
-int run_neighbours(Arguments arguments, Mode mode, MPI_Request* request) {
+int run_along_edges(Arguments arguments, Mode mode, MPI_Request* request) {
   arguments.neighbours = true;
   const int code = guarded(arguments.comm, arguments.function, [&] {
     arguments.edges = edges_at(arguments.comm, mode != Mode::blocking);
     return MPI_SUCCESS;
   });
-  if (code != MPI_SUCCESS) return code;
-  if (mode == Mode::blocking) return run_blocking(arguments);
-  return mode == Mode::nonblocking ? run_nonblocking(arguments, request) : run_init(arguments, request);
+  return code != MPI_SUCCESS ? code : run(arguments, mode, request);
 }
 
 }  // namespace tapa

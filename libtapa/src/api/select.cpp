@@ -151,6 +151,19 @@ std::unique_ptr<Operation> begin(const SelectCall& call, Mode mode) {
   return operation;
 }
 
+int run_select(const SelectCall& call, Mode mode, MPI_Request* request = nullptr) {
+  return guarded(comm_of(call.selection), call.function, [&] {
+    require_selection(call.selection);
+    if (mode != Mode::blocking) require_request(request);
+    auto operation = begin(call, mode);
+    if (mode == Mode::blocking)
+      run_to_end(std::move(operation));
+    else if (!submit_operation(std::move(operation), call.selection->rows, call.selection->comm, request))
+      throw CallError(MPI_ERR_OTHER, "too many persistent requests of this communicator live");
+    return MPI_SUCCESS;
+  });
+}
+
 }  // namespace
 
 extern "C" {
@@ -192,41 +205,22 @@ int TAPA_Selection_bytes(TAPA_Selection selection, size_t rowbytes, size_t* sent
 
 int TAPA_Alltoallv_select(const void* sendbuf, const MPI_Aint sdispls[], void* recvbuf,
                           const MPI_Aint rdispls[], size_t rowbytes, TAPA_Selection selection) {
-  return guarded(comm_of(selection), "TAPA_Alltoallv_select", [&] {
-    require_selection(selection);
-    run_to_end(begin({"TAPA_Alltoallv_select", sendbuf, sdispls, recvbuf, rdispls, rowbytes, selection},
-                     Mode::blocking));
-    return MPI_SUCCESS;
-  });
+  return run_select({"TAPA_Alltoallv_select", sendbuf, sdispls, recvbuf, rdispls, rowbytes, selection},
+                    Mode::blocking);
 }
 
 int TAPA_Ialltoallv_select(const void* sendbuf, const MPI_Aint sdispls[], void* recvbuf,
                            const MPI_Aint rdispls[], size_t rowbytes, TAPA_Selection selection,
                            MPI_Request* request) {
-  return guarded(comm_of(selection), "TAPA_Ialltoallv_select", [&] {
-    require_selection(selection);
-    require_request(request);
-    submit_operation(
-        begin({"TAPA_Ialltoallv_select", sendbuf, sdispls, recvbuf, rdispls, rowbytes, selection},
-              Mode::nonblocking),
-        selection->rows, request);
-    return MPI_SUCCESS;
-  });
+  return run_select({"TAPA_Ialltoallv_select", sendbuf, sdispls, recvbuf, rdispls, rowbytes, selection},
+                    Mode::nonblocking, request);
 }
 
 int TAPA_Alltoallv_select_init(const void* sendbuf, const MPI_Aint sdispls[], void* recvbuf,
                                const MPI_Aint rdispls[], size_t rowbytes, TAPA_Selection selection, MPI_Info,
                                MPI_Request* request) {
-  return guarded(comm_of(selection), "TAPA_Alltoallv_select_init", [&] {
-    require_selection(selection);
-    require_request(request);
-    auto operation =
-        begin({"TAPA_Alltoallv_select_init", sendbuf, sdispls, recvbuf, rdispls, rowbytes, selection},
-              Mode::persistent);
-    if (!prepare_operation(std::move(operation), selection->rows, selection->comm, request))
-      throw CallError(MPI_ERR_OTHER, "too many persistent requests of this communicator live");
-    return MPI_SUCCESS;
-  });
+  return run_select({"TAPA_Alltoallv_select_init", sendbuf, sdispls, recvbuf, rdispls, rowbytes, selection},
+                    Mode::persistent, request);
 }
 
 }  // extern "C"

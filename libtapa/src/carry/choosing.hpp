@@ -14,8 +14,6 @@
 
 namespace tapa {
 
-enum class Mode : std::uint8_t { blocking, nonblocking, persistent };
-
 /// A call as its operation has it.
 struct Call {
   std::shared_ptr<CommState> state;

@@ -177,11 +177,12 @@ int prepare(const Arguments& arguments, Arguments& narrowed) {
   });
 }
 
-int forward_as_made(const Arguments& arguments) {
+/// `request`: of a nonblocking call.
+int forward_as_made(const Arguments& arguments, MPI_Request* request = nullptr) {
   Arguments narrowed;
   const int code = prepare(arguments, narrowed);
   if (code != MPI_SUCCESS) return code;
-  return in_mpi(arguments.function, [&] { return call_mpi(narrowed, arguments.comm, nullptr); });
+  return in_mpi(arguments.function, [&] { return call_mpi(narrowed, arguments.comm, request); });
 }
 
 /// A nonblocking call that MPI alone cannot carry out; null: it can.
@@ -280,10 +281,7 @@ int start_handed(const Arguments& arguments, bool as_made, MPI_Request* request)
     if (code != MPI_SUCCESS) return code;
     if (task != nullptr) return submit_task(arguments, task, request);
   }
-  Arguments narrowed;
-  const int code = prepare(arguments, narrowed);
-  if (code != MPI_SUCCESS) return code;
-  return in_mpi(arguments.function, [&] { return call_mpi(narrowed, arguments.comm, request); });
+  return forward_as_made(arguments, request);
 }
 
 int init_handed(const Arguments& arguments, bool as_made, MPI_Request* request) {
@@ -301,16 +299,15 @@ int init_handed(const Arguments& arguments, bool as_made, MPI_Request* request) 
   return in_mpi(arguments.function, [&] { return call_mpi_init(arguments, request); });
 }
 
-}  // namespace
-
-// MPI checks the arguments of a program that knows nothing of us.
+/// MPI checks the arguments of a program that knows nothing of us.
 void check_before_mpi(const Arguments& arguments) {
   const Check check = own_options().settings().check;
   if (!is_drop_in() && check != Check::off)
     check_arguments(arguments, peers_of(arguments.comm), check != Check::mpi);
 }
 
-HandOver hand_over(const Arguments& arguments, const Route& route) {
+/// Of a blocking call that the ranks have not agreed on.
+HandOver way_to_mpi(const Arguments& arguments, const Route& route) {
   if (route.how == HandOver::staged) return HandOver::staged;
   if (route.reason == reasons::wrong) return HandOver::as_made;
   if (route.chosen)
@@ -325,19 +322,24 @@ HandOver hand_over(const Arguments& arguments, const Route& route) {
   return !foreign && wants_bytes(arguments) ? HandOver::bytes : HandOver::as_made;
 }
 
-int run_by_mpi(const Arguments& arguments, const Route& route) {
-  MpiNote note(arguments, route);
-  return note.end(run_handed(arguments, route.how));
+}  // namespace
+
+void hand_over(const Arguments& arguments, Mode mode, Route& route) {
+  if (mode != Mode::blocking) {
+    if (route.reason != reasons::foreign && route.reason != reasons::tags) check_before_mpi(arguments);
+    return;
+  }
+  const bool agreed = route.state != nullptr && !route.chosen && !route.state->rules().is_mpis;
+  if (!agreed) route.how = way_to_mpi(arguments, route);
+  if (!route.chosen && !arguments.neighbours && route.how == HandOver::as_made) remember_forwarded(arguments);
 }
 
-int start_by_mpi(const Arguments& arguments, const Route& route, MPI_Request* request) {
+int run_by_mpi(const Arguments& arguments, const Route& route, Mode mode, MPI_Request* request) {
   MpiNote note(arguments, route);
-  return note.end(start_handed(arguments, goes_as_made(arguments, route), request));
-}
-
-int init_by_mpi(const Arguments& arguments, const Route& route, MPI_Request* request) {
-  MpiNote note(arguments, route);
-  return note.end(init_handed(arguments, goes_as_made(arguments, route), request));
+  if (mode == Mode::blocking) return note.end(run_handed(arguments, route.how));
+  const bool as_made = goes_as_made(arguments, route);
+  return note.end(mode == Mode::nonblocking ? start_handed(arguments, as_made, request)
+                                            : init_handed(arguments, as_made, request));
 }
 
 bool has_forwarded_init() {

@@ -103,13 +103,13 @@ void submit(std::unique_ptr<Task> task, MPI_Request* request) {
   check_mpi(code, "MPI_Grequest_start");
 }
 
-void submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
+bool submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep, MPI_Comm comm,
                       MPI_Request* request, std::unique_ptr<StagedCall> staged) {
-  submit(std::make_unique<OperationTask>(std::move(operation), std::move(keep), std::move(staged)), request);
-}
-
-bool prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep, MPI_Comm comm,
-                       MPI_Request* request, std::unique_ptr<StagedCall> staged) {
+  if (operation->call().mode == Mode::nonblocking) {
+    submit(std::make_unique<OperationTask>(std::move(operation), std::move(keep), std::move(staged)),
+           request);
+    return true;
+  }
   complete(*operation);
   if (const Operation::Outcome outcome = operation->outcome(); outcome.code != MPI_SUCCESS) {
     release_operation(std::move(operation));

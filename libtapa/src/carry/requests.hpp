@@ -22,14 +22,12 @@ inline void require_request(const MPI_Request* request) {
 /// The request of a task that makes progress from now on. Throws CallError.
 void submit(std::unique_ptr<Task> task, MPI_Request* request);
 
-/// Nonblocking and persistent requests of operations that were begun and filled. `keep` is held as long as
-/// the operation is in use; `staged`: copies of buffers in GPU memory on which it works, or null. Throw
-/// CallError. prepare_operation() returns false, on all ranks, when too many persistent requests of the
-/// communicator live.
-void submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
-                      MPI_Request* request, std::unique_ptr<StagedCall> staged = nullptr);
-[[nodiscard]] bool prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
-                                     MPI_Comm comm, MPI_Request* request,
-                                     std::unique_ptr<StagedCall> staged = nullptr);
+/// The nonblocking or persistent request of an operation that was begun and filled. `keep` is held as long as
+/// the operation is in use; `comm`: the program's, whose error handler a persistent one minds; `staged`:
+/// copies of buffers in GPU memory on which it works, or null. False, on all ranks: too many persistent
+/// requests of the communicator live. Throws CallError.
+[[nodiscard]] bool submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
+                                    MPI_Comm comm, MPI_Request* request,
+                                    std::unique_ptr<StagedCall> staged = nullptr);
 
 }  // namespace tapa

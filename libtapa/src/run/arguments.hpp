@@ -17,6 +17,7 @@
 namespace tapa {
 
 enum class Form : std::uint8_t { uniform, v, w };
+enum class Mode : std::uint8_t { blocking, nonblocking, persistent };
 
 /// One side (send or receive) as the caller gave it. Uniform: `count` and `type`. v and w: one pair of
 /// arrays, int or large; w: `types` too, and displacements in bytes.
