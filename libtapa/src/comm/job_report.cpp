@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <limits>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,59 +34,28 @@ namespace {
 constexpr std::size_t kMostSamples = std::size_t{1} << 20;
 constexpr std::size_t kLeastSamples = 16;
 
-/// What a rank tells rank 0: its samples, and its part of the report.
-struct RankRecord {
-  std::vector<CallSample> samples;
-  std::string text;
-};
-
-std::string pack(const RankRecord& record) {
-  const std::size_t number = record.samples.size();
-  std::string packed(sizeof number + number * sizeof(CallSample), '\0');
-  std::memcpy(packed.data(), &number, sizeof number);
-  if (number > 0)
-    std::memcpy(packed.data() + sizeof number, record.samples.data(), number * sizeof(CallSample));
-  return packed + record.text;
-}
-
-RankRecord unpack(const std::string& packed) {
-  RankRecord record;
-  std::size_t number = 0;
-  if (packed.size() < sizeof number) return record;
-  std::memcpy(&number, packed.data(), sizeof number);
-  const std::size_t room = (packed.size() - sizeof number) / sizeof(CallSample);
-  record.samples.resize(std::min(number, room));
-  const std::size_t bytes = record.samples.size() * sizeof(CallSample);
-  if (bytes > 0) std::memcpy(record.samples.data(), packed.data() + sizeof number, bytes);
-  record.text = packed.substr(sizeof number + bytes);
-  return record;
-}
-
-/// Every rank's on rank 0, nothing on the others. Collective. What is too long in all is cut.
-std::vector<std::string> gather(MPI_Comm comm, std::string mine) {
-  int rank = 0;
-  int ranks = 0;
-  check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  check_mpi(PMPI_Comm_size(comm, &ranks), "MPI_Comm_size");
-  const auto most = static_cast<std::size_t>(std::numeric_limits<int>::max() / ranks);
-  mine.resize(std::min(mine.size(), most));
-  const int length = static_cast<int>(mine.size());
+/// Every rank's values on rank 0, nothing on the others. Collective over MPI_COMM_WORLD. What is too long in
+/// all is cut.
+template <class Value>
+std::vector<std::vector<Value>> gather(std::span<const Value> mine, int rank, int ranks) {
+  const auto most = static_cast<std::size_t>(std::numeric_limits<int>::max() / ranks) / sizeof(Value);
+  mine = mine.first(std::min(mine.size(), most));
+  const int length = static_cast<int>(mine.size_bytes());
   std::vector<int> lengths(rank == 0 ? static_cast<std::size_t>(ranks) : 0);
-  check_mpi(PMPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, comm), "MPI_Gather");
-  std::vector<int> starts;
-  int total = 0;
-  for (const int l : lengths) {
-    starts.push_back(total);
-    total += l;
-  }
-  std::string all(static_cast<std::size_t>(total), '\0');
-  check_mpi(PMPI_Gatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(), MPI_CHAR,
-                         0, comm),
+  check_mpi(PMPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, MPI_COMM_WORLD), "MPI_Gather");
+  std::vector<int> starts(lengths.size());
+  std::exclusive_scan(lengths.begin(), lengths.end(), starts.begin(), 0);
+  const int total = std::reduce(lengths.begin(), lengths.end());
+  std::vector<Value> all(static_cast<std::size_t>(total) / sizeof(Value));
+  check_mpi(PMPI_Gatherv(mine.data(), length, MPI_BYTE, all.data(), lengths.data(), starts.data(), MPI_BYTE,
+                         0, MPI_COMM_WORLD),
             "MPI_Gatherv");
-  std::vector<std::string> texts;
-  for (std::size_t r = 0; r < lengths.size(); ++r)
-    texts.push_back(all.substr(static_cast<std::size_t>(starts[r]), static_cast<std::size_t>(lengths[r])));
-  return texts;
+  std::vector<std::vector<Value>> values;
+  for (auto next = all.begin(); const int bytes : lengths) {
+    const auto first = std::exchange(next, next + bytes / static_cast<int>(sizeof(Value)));
+    values.emplace_back(first, next);
+  }
+  return values;
 }
 
 /// Whether another order of the ranks would send less between the nodes. Collective over MPI_COMM_WORLD, the
@@ -114,13 +84,7 @@ std::optional<OrderAdvice> order_advice(const MachineView& machine, int rank) {
   return advise(loads, seconds_since_beginning());
 }
 
-/// What all ranks know together, on rank 0.
-struct JobView {
-  Lateness lateness;
-  std::optional<OrderAdvice> order;
-};
-
-ReportHead head_of(JobView job) {
+ReportHead head_of(Lateness lateness, const std::optional<OrderAdvice>& order) {
   const SetupTotal setup = setup_total();
   ReportHead head{0,
                   seconds_since_beginning(),
@@ -128,20 +92,20 @@ ReportHead head_of(JobView job) {
                   setup.setups,
                   setup.seconds,
                   results_report(),
-                  std::move(job.lateness),
-                  job.order};
+                  std::move(lateness),
+                  order};
   PMPI_Comm_size(MPI_COMM_WORLD, &head.ranks);
   return head;
 }
 
 /// Of the communicators of which this is rank 0; of those of one rank only the job's rank 0's are
-/// interesting.
-std::string own_report(int world_rank, JobView job) {
+/// interesting. `lateness`, `order`: what all ranks know together, on rank 0.
+std::string own_report(int world_rank, Lateness lateness = {}, const std::optional<OrderAdvice>& order = {}) {
   auto rows = report_rows();
   if (world_rank != 0) std::erase_if(rows, [](const ReportRow& row) { return row.ranks == 1; });
   for (ReportRow& row : rows) row.function = name_here(row.function);
   std::optional<ReportHead> head;
-  if (world_rank == 0 && (report_is_wanted() || !rows.empty())) head = head_of(std::move(job));
+  if (world_rank == 0 && (report_is_wanted() || !rows.empty())) head = head_of(std::move(lateness), order);
   const auto world = World::of_process();
   const Options& options = world ? *world->options() : own_options();
   const bool json = options.text("report").ends_with("json");
@@ -150,31 +114,28 @@ std::string own_report(int world_rank, JobView job) {
 
 /// All of it on rank 0, nothing on the others. Collective over MPI_COMM_WORLD.
 std::string whole_report(int rank) {
-  JobView job;
+  std::optional<OrderAdvice> order;
   if (const auto whole = find_state(MPI_COMM_WORLD); whole && whole->ready()) {
     const MachineView& machine = whole->parts()->chooser.machine();  // the lock is taken again
-    job.order = order_advice(machine, rank);
+    order = order_advice(machine, rank);
   }
   int ranks = 0;
   check_mpi(PMPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
   const auto most = std::max(kLeastSamples, kMostSamples / static_cast<std::size_t>(ranks));
-  std::string mine;
+  std::vector<CallSample> samples;
+  std::string text;
   try {
-    mine = pack({kept_samples(most), rank == 0 ? "" : own_report(rank, {})});
+    samples = kept_samples(most);
+    if (rank != 0) text = own_report(rank);
   } catch (const std::exception&) {  // the others wait for this rank
-    mine.clear();
+    samples.clear();
   }
-  const auto texts = gather(MPI_COMM_WORLD, std::move(mine));
+  const auto all_samples = gather<CallSample>(samples, rank, ranks);
+  const auto texts = gather<char>(text, rank, ranks);
   if (rank != 0) return {};
-  std::string others;
-  std::vector<std::vector<CallSample>> samples;
-  for (const std::string& packed : texts) {
-    RankRecord record = unpack(packed);
-    samples.push_back(std::move(record.samples));
-    others += record.text;
-  }
-  job.lateness = find_lateness(samples);
-  return own_report(rank, std::move(job)) + others;
+  std::string report = own_report(rank, find_lateness(all_samples), order);
+  for (const std::vector<char>& part : texts) report.append(part.begin(), part.end());
+  return report;
 }
 
 }  // namespace
@@ -186,10 +147,10 @@ void print_report() {
   try {
     const auto world = World::of_process();
     const bool all = is_drop_in() && world && world->options()->settings().report != Reporting::off;
-    text = all ? whole_report(rank) : own_report(rank, {});
+    text = all ? whole_report(rank) : own_report(rank);
   } catch (const std::exception& e) {
     log_warn(std::string("the ranks' reports come apart: ") + e.what());
-    text = own_report(rank, {});
+    text = own_report(rank);
   }
   std::fputs(text.c_str(), stderr);
 }
