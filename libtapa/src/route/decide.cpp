@@ -55,9 +55,13 @@ bool has_no_edges(const Arguments& a) {
 
 /// Whether a block lies in GPU memory. Throws CallError where no way knows the GPU.
 bool on_device(const Arguments& a, int ranks) {
-  if (!may_be_of_gpu(a) || !has_device_memory(a, ranks)) return false;
-  if (gpu_use() != GpuUse::cuda) require_host_memory(a, ranks);
-  return true;
+  const char* const buffer = may_be_of_gpu(a) ? buffer_on_device(a, ranks) : nullptr;
+  if (buffer != nullptr && gpu_use() != GpuUse::cuda)
+    refuse_device_memory(buffer,
+                         "of a GPU whose driver is not CUDA's, and that this process first used when the "
+                         "communicator was set up already; use it before, make another communicator, or set "
+                         "TAPA_ENABLE=0: then MPI gets such calls");
+  return buffer != nullptr;
 }
 
 /// Alike on all ranks, but for `stage`, which is `host` on ranks with nothing in GPU memory.
@@ -275,7 +279,7 @@ std::unique_ptr<StagedCall> staged_call(const Arguments& arguments, const CommSt
 }
 
 bool must_stage_for_mpi(const Arguments& arguments, int peers) {
-  return gpu_use() == GpuUse::cuda && !mpi_takes_it_here() && has_device_memory(arguments, peers);
+  return gpu_use() == GpuUse::cuda && !mpi_takes_it_here() && buffer_on_device(arguments, peers) != nullptr;
 }
 
 }  // namespace tapa

@@ -82,9 +82,10 @@ bool side_on_device(const Arguments& a, const Side& side, int ranks) {
 
 }  // namespace
 
-bool has_device_memory(const Arguments& a, int ranks) {
-  if (!gpu_in_use() || a.recv.buffer == MPI_IN_PLACE) return false;
-  return side_on_device(a, a.recv, ranks) || (!a.in_place() && side_on_device(a, a.send, ranks));
+const char* buffer_on_device(const Arguments& a, int ranks) {
+  if (!gpu_in_use() || a.recv.buffer == MPI_IN_PLACE) return nullptr;
+  if (side_on_device(a, a.recv, ranks)) return "recvbuf";
+  return !a.in_place() && side_on_device(a, a.send, ranks) ? "sendbuf" : nullptr;
 }
 
 /// The data of a block.

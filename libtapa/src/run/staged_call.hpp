@@ -12,9 +12,9 @@
 
 namespace tapa {
 
-/// Whether a block of a call that has any bytes lies in a device's memory. Arguments need not be right: what
-/// is wrong is left to those that check. `ranks`: peers on each side.
-[[nodiscard]] bool has_device_memory(const Arguments& arguments, int ranks);
+/// The name of a buffer of which a block that has any bytes lies in a device's memory; null: none does.
+/// Arguments need not be right: what is wrong is left to those that check. `ranks`: peers on each side.
+[[nodiscard]] const char* buffer_on_device(const Arguments& arguments, int ranks);
 
 class StagedCall {
  public:
