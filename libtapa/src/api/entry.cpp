@@ -64,22 +64,6 @@ bool run_staged(const Arguments& arguments, Route& route) {
   return true;
 }
 
-/// False: it is MPI's.
-bool run_through_memory(const Arguments& arguments, Route& route) {
-  switch (run_at_once(arguments, route)) {
-    case MemoryEnd::done:
-      return true;
-    case MemoryEnd::sizes_differ:
-      return run_in_order(arguments, route, true);
-    default:
-      route.carrier = Carrier::mpi;
-      route.reason = reasons::memory;
-      route.chosen = true;
-      route.tried = false;
-      return false;
-  }
-}
-
 /// Starts a checked nonblocking call, or makes a persistent request. False: it is MPI's.
 bool make_request(const Arguments& arguments, Route& route, Mode mode, MPI_Request* request) {
   CommState& state = *route.state;
@@ -101,7 +85,8 @@ bool make_request(const Arguments& arguments, Route& route, Mode mode, MPI_Reque
 bool carry(const Arguments& arguments, Route& route) {
   switch (route.carrier) {
     case Carrier::memory:
-      return run_through_memory(arguments, route);
+      if (run_at_once(arguments, route)) return true;
+      return route.carrier == Carrier::plan && run_in_order(arguments, route, true);
     case Carrier::device:
       run_on_device(arguments, *route.state);
       return true;

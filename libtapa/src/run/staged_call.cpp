@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <limits>
 #include <string>
 
@@ -201,6 +202,16 @@ void StagedCall::copy(const Image& image, bool to_device) {
       waited.push_back(p.memory);
   }
   for (const CudaMemory& memory : waited) driver_.wait(memory);
+}
+
+int StagedCall::try_copy(void (StagedCall::*way)(), std::string& message) noexcept {
+  try {
+    (this->*way)();
+    return MPI_SUCCESS;
+  } catch (const std::exception& e) {
+    message = e.what();
+    return MPI_ERR_OTHER;
+  }
 }
 
 }  // namespace tapa

@@ -3,6 +3,7 @@
 /// out, this library or MPI, sees host memory. A matter of this rank alone: the others need not know.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "run/arguments.hpp"
@@ -30,6 +31,8 @@ class StagedCall {
   void fetch();
   /// Copies to the device what the call has received, no other byte, and waits for it: after each run.
   void put_back();
+  /// Either of them; returns MPI's code, and in `message` what went wrong.
+  [[nodiscard]] int try_copy(void (StagedCall::*way)(), std::string& message) noexcept;
 
  private:
   /// Rows of a block, at both places.
