@@ -11,10 +11,6 @@ namespace tapa {
 
 namespace {
 
-const Side& sent_side(const Arguments& a) {
-  return a.in_place() ? a.recv : a.send;
-}
-
 /// What cannot be counted is missing in the report, and nowhere else: ranks stay in step.
 template <class Body>
 void quietly(const Body& body) noexcept {
@@ -78,7 +74,7 @@ void note_time(CommState& state, const Arguments& a, double seconds) noexcept {
   quietly([&] {
     const std::uint64_t call = state.parts()->report.blocking_calls();
     if (!wants_sample(state.membership().id(), call) || !hears_all(a, state)) return;
-    const std::size_t bytes = bytes_of(a, sent_side(a), state.size()) + bytes_of(a, a.recv, state.size());
+    const std::size_t bytes = bytes_of(a, a.sent(), state.size()) + bytes_of(a, a.recv, state.size());
     note_time(state, *state.parts(), bytes, seconds);
   });
 }
@@ -87,7 +83,7 @@ void note_traffic(const Arguments& a, int ranks, CommState& state) noexcept {
   quietly([&] {
     const auto each = static_cast<double>(state.parts()->traffic.begin());
     if (each == 0) return;
-    const Side& side = sent_side(a);
+    const Side& side = a.sent();
     std::vector<std::pair<int, double>> sent;
     for (int block = 0; block < a.blocks(side, ranks); ++block) {
       if (a.leads_nowhere(side, block) || side.type_of(block) == MPI_DATATYPE_NULL) continue;

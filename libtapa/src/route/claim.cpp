@@ -31,8 +31,7 @@ Uniform uniform_blocks(const Arguments& arguments) {
   const Dense recv = dense_side(arguments.recv);
   const Dense send = arguments.in_place() ? recv : dense_side(arguments.send);
   if (recv.bytes != 0 && send.bytes == recv.bytes) return {recv.bytes, true, send.first, recv.first};
-  const Side& sent = arguments.in_place() ? arguments.recv : arguments.send;
-  return {static_cast<std::size_t>(sent.count) * type_info(sent.type).size};
+  return {static_cast<std::size_t>(arguments.sent().count) * type_info(arguments.sent().type).size};
 }
 
 /// What carries a call out that need not be agreed on, and where such calls are counted.

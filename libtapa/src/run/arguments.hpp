@@ -65,6 +65,8 @@ struct Arguments {
     return &side == &send ? edges->send : edges->recv;
   }
   [[nodiscard]] bool in_place() const { return send.buffer == MPI_IN_PLACE; }
+  /// The side that says what is sent.
+  [[nodiscard]] const Side& sent() const { return in_place() ? recv : send; }
   /// MPI forbids that, and lets it pass. Null: blocks have addresses.
   [[nodiscard]] bool has_equal_buffers() const {
     return send.buffer == recv.buffer && recv.buffer != nullptr && !in_place();
