@@ -6,7 +6,6 @@
 
 #include "carry/memory.hpp"
 #include "carry/mpi.hpp"
-#include "carry/operation_pool.hpp"
 #include "carry/requests.hpp"
 #include "comm/call_notes.hpp"
 #include "comm/registry.hpp"
@@ -22,9 +21,9 @@ namespace {
 
 std::unique_ptr<Operation> begin(const Arguments& arguments, CommState& state, Mode mode,
                                  bool judges = false) {
-  auto operation = acquire_operation();
-  operation->begin(state.shared_from_this(), mode, arguments.function,
-                   mode == Mode::blocking && !arguments.neighbours ? arguments.comm : MPI_COMM_NULL);
+  const bool sampled = mode == Mode::blocking && !arguments.neighbours;
+  auto operation = begin_operation(state.shared_from_this(), mode, arguments.function,
+                                   sampled ? arguments.comm : MPI_COMM_NULL);
   operation->take_arguments(arguments, judges);
   return operation;
 }

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "api/entry.hpp"
-#include "carry/operation_pool.hpp"
 #include "carry/requests.hpp"
 #include "carry/selection_agreement.hpp"
 #include "route/check_arguments.hpp"
@@ -133,9 +132,8 @@ std::unique_ptr<Operation> begin(const SelectCall& call, Mode mode) {
     require_host_memory(call.sendbuf, "sendbuf", kNoGpu);
     require_host_memory(call.recvbuf, "recvbuf", kNoGpu);
   }
-  auto operation = acquire_operation();
-  operation->begin(selection.state, mode, call.function,
-                   mode == Mode::blocking ? selection.comm : MPI_COMM_NULL);
+  auto operation = begin_operation(selection.state, mode, call.function,
+                                   mode == Mode::blocking ? selection.comm : MPI_COMM_NULL);
   Exchange& exchange = operation->call().exchange;
   exchange = {};
   const auto row = static_cast<MPI_Aint>(call.rowbytes);

@@ -1,14 +1,42 @@
 #include "carry/requests.hpp"
 
-#include <string>
-#include <utility>
+#include <sched.h>
 
-#include "carry/operation_pool.hpp"
+#include <chrono>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "run/locked.hpp"
 #include "run/log.hpp"
 
 namespace tapa {
 
 namespace {
+
+/// Those not in use.
+struct Pool {
+  std::vector<std::unique_ptr<Operation>> idle;
+};
+
+void release(std::unique_ptr<Operation> operation) {
+  operation->end();
+  locked<Pool>()->idle.push_back(std::move(operation));
+}
+
+/// Brings an operation to its end (or, persistent, to ready()), making other operations progress meanwhile.
+void complete(Operation& operation) {
+  using namespace std::chrono_literals;
+  constexpr int drive_every = 4;  // advances: those that wait for memory, or for their turn, do not call MPI
+  const Rules& rules = *operation.call().rules;
+  for (int idle = 1; !operation.advance(rules.timeout <= 0); ++idle) {
+    Progress::relay();
+    if (idle % drive_every == 0) operation.call().state->waiter().drive_mpi();
+    if (rules.wait == WaitPolicy::yield) sched_yield();
+    if (rules.wait == WaitPolicy::sleep) std::this_thread::sleep_for(20us);
+  }
+}
 
 /// Its failure is logged, as the thread that runs into it may not be the one that waits; what all ranks run
 /// into rank 0 says. An error of a persistent operation cannot reach MPI_Wait, so it ends the program unless
@@ -24,7 +52,7 @@ class OperationTask final : public Task {
         empty_(operation_->finished()),
         fatal_(fatal) {}
   ~OperationTask() override {
-    if (operation_->at_rest()) release_operation(std::move(operation_));
+    if (operation_->at_rest()) release(std::move(operation_));
   }
 
   /// A nonblocking one has begun.
@@ -76,12 +104,38 @@ void submit(std::unique_ptr<Task> task, MPI_Request* request) {
   check_mpi(code, "MPI_Grequest_start");
 }
 
+std::unique_ptr<Operation> begin_operation(std::shared_ptr<CommState> state, Mode mode, const char* function,
+                                           MPI_Comm comm) {
+  std::unique_ptr<Operation> operation;
+  if (const auto pool = locked<Pool>(); !pool->idle.empty()) {
+    operation = std::move(pool->idle.back());
+    pool->idle.pop_back();
+  }
+  if (!operation) operation = std::make_unique<Operation>();
+  operation->begin(std::move(state), mode, function, comm);
+  return operation;
+}
+
+bool run_to_end(std::unique_ptr<Operation> operation, Route& route) {
+  complete(*operation);
+  const bool mpis = operation->is_mpis(route);
+  const Operation::Outcome outcome = operation->outcome();
+  release(std::move(operation));
+  if (outcome.code != MPI_SUCCESS) throw CallError(outcome.code, outcome.message, outcome.seen);
+  return !mpis;
+}
+
+void run_to_end(std::unique_ptr<Operation> operation) {
+  Route none;
+  static_cast<void>(run_to_end(std::move(operation), none));
+}
+
 bool submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep, MPI_Comm comm,
                       MPI_Request* request, std::unique_ptr<StagedCall> staged) {
   const bool persistent = operation->call().mode == Mode::persistent;
   if (persistent) complete(*operation);
   if (const Operation::Outcome outcome = operation->outcome(); persistent && outcome.code != MPI_SUCCESS) {
-    release_operation(std::move(operation));
+    release(std::move(operation));
     if (outcome.out_of_tags) return false;
     throw CallError(outcome.code, outcome.message, outcome.seen);
   }

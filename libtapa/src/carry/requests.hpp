@@ -1,5 +1,5 @@
 /// @file
-/// Operations that end later, as MPI requests.
+/// Operations in use: blocking ones run to their end, the others as MPI requests.
 #pragma once
 
 #include <mpi.h>
@@ -21,6 +21,17 @@ inline void require_request(const MPI_Request* request) {
 
 /// The request of a task that makes progress from now on. Throws CallError.
 void submit(std::unique_ptr<Task> task, MPI_Request* request);
+
+/// An operation that was begun (see there): one that was used before, with its memory, where there is one.
+/// Thread-safe.
+[[nodiscard]] std::unique_ptr<Operation> begin_operation(std::shared_ptr<CommState> state, Mode mode,
+                                                         const char* function, MPI_Comm comm = MPI_COMM_NULL);
+
+/// Runs it to its end and takes it back. False: MPI is to carry it out, see `route`. Throws CallError when it
+/// failed.
+bool run_to_end(std::unique_ptr<Operation> operation, Route& route);
+/// The same for one that MPI cannot carry out.
+void run_to_end(std::unique_ptr<Operation> operation);
 
 /// The nonblocking or persistent request of an operation that was begun and filled. `keep` is held as long as
 /// the operation is in use; `comm`: the program's, whose error handler a persistent one minds; `staged`:

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "carry/operation_pool.hpp"
+#include "carry/requests.hpp"
 #include "run/error.hpp"
 
 namespace tapa {
@@ -57,8 +57,7 @@ std::vector<Block> blocks_of(std::byte* at, const std::vector<std::size_t>& size
 void exchange_bytes(const std::shared_ptr<CommState>& state, bool uniform, const void* send,
                     const std::vector<std::size_t>& send_bytes, void* recv,
                     const std::vector<std::size_t>& recv_bytes) {
-  auto operation = acquire_operation();
-  operation->begin(state, Mode::blocking, "TAPA_Selection_create");
+  auto operation = begin_operation(state, Mode::blocking, "TAPA_Selection_create");
   Exchange& e = operation->call().exchange;
   e = {};
   e.uniform = uniform;

@@ -1,11 +1,11 @@
 #include "comm/call_notes.hpp"
 
 #include <exception>
-#include <mutex>
 #include <utility>
 
 #include "comm/registry.hpp"
 #include "report/call_samples.hpp"
+#include "run/locked.hpp"
 
 namespace tapa {
 
@@ -30,16 +30,10 @@ bool hears_all(const Arguments& a, const CommState& state) {
   return true;
 }
 
-/// Never destroyed: MPI may end after static objects do.
-struct Kept {
-  std::mutex mutex;
-  std::vector<double> traffic;  // by rank of the world
+/// Of communicators that have ended, by rank of the world.
+struct KeptTraffic {
+  std::vector<double> to;
 };
-
-Kept& kept() {
-  static auto* const instance = new Kept;
-  return *instance;
-}
 
 void add_traffic(const Membership& membership, const CommParts& parts, std::vector<double>& to) {
   const double each = bytes_to_each(parts.report.rows({}, 0, static_cast<int>(membership.in_world.size())));
@@ -107,18 +101,11 @@ void note_traffic(const std::vector<Block>& sent, Traffic& traffic) noexcept {
 
 void keep_traffic(const Membership& membership, const CommParts& parts) {
   if (!report_is_wanted() || membership.world != World::of_process()) return;
-  Kept& k = kept();
-  const std::lock_guard lock(k.mutex);
-  add_traffic(membership, parts, k.traffic);
+  add_traffic(membership, parts, locked<KeptTraffic>()->to);
 }
 
 std::vector<double> traffic_to(int ranks) {
-  std::vector<double> traffic;
-  {
-    Kept& k = kept();
-    const std::lock_guard lock(k.mutex);
-    traffic = k.traffic;
-  }
+  std::vector<double> traffic = locked<KeptTraffic>()->to;
   for (const auto& state : living_states()) {
     if (state->membership().world == World::of_process())
       add_traffic(state->membership(), *state->parts(), traffic);
