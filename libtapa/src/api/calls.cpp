@@ -1,6 +1,7 @@
 // The entry points with the names of MPI's all-to-alls.
 #include "api/entry.hpp"
 #include "api/forms.hpp"
+#include "route/decide.hpp"
 #include "route/recall.hpp"
 #include "run/error.hpp"
 #include "run/own_mpi.hpp"
@@ -8,30 +9,45 @@
 
 using namespace tapa;
 
+namespace {
+
+/// Along the edges of the communicator's topology.
+template <Mode mode>
+int run_along_edges(Arguments arguments, MPI_Request* request = nullptr) {
+  arguments.neighbours = true;
+  const int code = guarded(arguments.comm, arguments.function, [&] {
+    arguments.edges = edges_at(arguments.comm, mode != Mode::blocking);
+    return MPI_SUCCESS;
+  });
+  return code != MPI_SUCCESS ? code : run<mode>(arguments, request);
+}
+
+}  // namespace
+
 // TAPA_X does RUN to its arguments. Those of MPI_X that are remembered as MPI's go on as they were made.
-#define TAPA_ENTRY(RUN, NAME, FORM, PARAMETERS, ...)          \
-  int TAPA_##NAME(PARAMETERS) {                               \
-    return RUN(FORM##_arguments("TAPA_" #NAME, __VA_ARGS__)); \
+#define TAPA_ENTRY(RUN, NAME, FORM, PARAMETERS, ...)                          \
+  int TAPA_##NAME(PARAMETERS) {                                               \
+    return RUN<Mode::blocking>(FORM##_arguments("TAPA_" #NAME, __VA_ARGS__)); \
   }
 #define TAPA_REQUEST_ENTRY(RUN, NAME, FORM, PARAMETERS, ...)                              \
   int TAPA_##NAME(PARAMETERS, MPI_Request* request) {                                     \
-    return RUN(FORM##_arguments("TAPA_" #NAME, __VA_ARGS__), Mode::nonblocking, request); \
+    return RUN<Mode::nonblocking>(FORM##_arguments("TAPA_" #NAME, __VA_ARGS__), request); \
   }
 #define TAPA_INIT_ENTRY(RUN, NAME, FORM, PARAMETERS, ...)                                \
   int TAPA_##NAME(PARAMETERS, MPI_Info, MPI_Request* request) {                          \
-    return RUN(FORM##_arguments("TAPA_" #NAME, __VA_ARGS__), Mode::persistent, request); \
+    return RUN<Mode::persistent>(FORM##_arguments("TAPA_" #NAME, __VA_ARGS__), request); \
   }
 #define TAPA_FORWARDED_ENTRY(NAME, FORM, PARAMETERS, ...)                                   \
   int TAPA_##NAME(PARAMETERS) {                                                             \
     if (passes(Form::FORM, sendbuf, sendtype, recvbuf, recvtype, comm))                     \
       return in_mpi("TAPA_" #NAME, [&] { return TAPA_OWN_MPI(PMPI_##NAME)(__VA_ARGS__); }); \
-    return run(FORM##_arguments("TAPA_" #NAME, __VA_ARGS__));                               \
+    return run<Mode::blocking>(FORM##_arguments("TAPA_" #NAME, __VA_ARGS__));               \
   }
 #define TAPA_FORWARDED_REQUEST_ENTRY(NAME, FORM, PARAMETERS, ...)                                    \
   int TAPA_##NAME(PARAMETERS, MPI_Request* request) {                                                \
     if (passes_nonblocking(sendbuf, recvbuf, comm))                                                  \
       return in_mpi("TAPA_" #NAME, [&] { return TAPA_OWN_MPI(PMPI_##NAME)(__VA_ARGS__, request); }); \
-    return run(FORM##_arguments("TAPA_" #NAME, __VA_ARGS__), Mode::nonblocking, request);            \
+    return run<Mode::nonblocking>(FORM##_arguments("TAPA_" #NAME, __VA_ARGS__), request);            \
   }
 
 // Each of a group, CALL, CALLv and CALLw: ENTRY does RUN.

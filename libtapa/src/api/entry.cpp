@@ -64,7 +64,8 @@ bool run_staged(const Arguments& arguments, Route& route) {
 }
 
 /// Starts a checked nonblocking call, or makes a persistent request. False: it is MPI's.
-bool make_request(const Arguments& arguments, Route& route, Mode mode, MPI_Request* request) {
+template <Mode mode>
+bool make_request(const Arguments& arguments, Route& route, MPI_Request* request) {
   CommState& state = *route.state;
   auto staged = staged_call(arguments, state);
   if (mode == Mode::nonblocking) {
@@ -97,14 +98,32 @@ bool carry(const Arguments& arguments, Route& route) {
   }
 }
 
-/// The route of a call, whose arguments are right unless it is MPI's.
-Route find_route(const Arguments& arguments, Mode mode) {
-  if (mode == Mode::nonblocking) return decide_nonblocking(arguments);
-  if (mode == Mode::persistent) return decide_persistent(arguments);
-  Route route;
-  if (!arguments.neighbours && decide_like_before(arguments, route)) return route;
+/// The route of a blocking call, whose arguments are right unless it is MPI's.
+void find_route(const Arguments& arguments, Route& route) {
+  if (!arguments.neighbours && decide_like_before(arguments, route)) return;
   route = decide_comm(arguments, false);
-  return route.carrier == Carrier::mpi ? route : decide_blocking(arguments, *route.state);
+  if (route.carrier != Carrier::mpi) route = decide_blocking(arguments, *route.state);
+}
+
+/// While MPI carries a call out nothing may be alive here that needs a destructor.
+template <Mode mode>
+int run_guarded(const Arguments& arguments, MPI_Request* request) {
+  static_assert(std::is_trivially_destructible_v<Route>);
+  Route route;
+  bool done = false;
+  const int code = guarded(arguments.comm, arguments.function, [&] {
+    if constexpr (mode == Mode::blocking) {
+      find_route(arguments, route);
+      done = carry(arguments, route);
+    } else {
+      require_request(request);
+      route = mode == Mode::nonblocking ? decide_nonblocking(arguments) : decide_persistent(arguments);
+      done = route.carrier != Carrier::mpi && make_request<mode>(arguments, route, request);
+    }
+    if (!done) hand_over(arguments, mode, route);
+    return MPI_SUCCESS;
+  });
+  return code != MPI_SUCCESS || done ? code : run_by_mpi(arguments, route, mode, request);
 }
 
 void require_own_comm(MPI_Comm comm) {
@@ -127,31 +146,12 @@ std::shared_ptr<CommState> ready_state(MPI_Comm comm) {
   return state;
 }
 
-// While MPI carries a call out nothing may be alive here that needs a destructor.
-int run(const Arguments& arguments, Mode mode, MPI_Request* request) {
-  static_assert(std::is_trivially_destructible_v<Route>);
-  Route route;
-  bool done = false;
-  const int code = guarded(arguments.comm, arguments.function, [&] {
-    if (mode != Mode::blocking) require_request(request);
-    route = find_route(arguments, mode);
-    if (mode == Mode::blocking)
-      done = carry(arguments, route);
-    else
-      done = route.carrier != Carrier::mpi && make_request(arguments, route, mode, request);
-    if (!done) hand_over(arguments, mode, route);
-    return MPI_SUCCESS;
-  });
-  return code != MPI_SUCCESS || done ? code : run_by_mpi(arguments, route, mode, request);
+template <Mode mode>
+int run(const Arguments& arguments, MPI_Request* request) {
+  return run_guarded<mode>(arguments, request);
 }
-
-int run_along_edges(Arguments arguments, Mode mode, MPI_Request* request) {
-  arguments.neighbours = true;
-  const int code = guarded(arguments.comm, arguments.function, [&] {
-    arguments.edges = edges_at(arguments.comm, mode != Mode::blocking);
-    return MPI_SUCCESS;
-  });
-  return code != MPI_SUCCESS ? code : run(arguments, mode, request);
-}
+template int run<Mode::blocking>(const Arguments&, MPI_Request*);
+template int run<Mode::nonblocking>(const Arguments&, MPI_Request*);
+template int run<Mode::persistent>(const Arguments&, MPI_Request*);
 
 }  // namespace tapa

@@ -16,10 +16,9 @@ namespace tapa {
 [[nodiscard]] std::shared_ptr<CommState> ready_state(MPI_Comm comm);
 
 /// Carries out, starts, or makes a persistent request of, a call; returns its MPI code. The last is
-/// collective. `request`: of one that is not blocking.
-int run(const Arguments& arguments, Mode mode = Mode::blocking, MPI_Request* request = nullptr);
-
-/// The same along the edges of the communicator's topology, which are still to be found.
-int run_along_edges(Arguments arguments, Mode mode = Mode::blocking, MPI_Request* request = nullptr);
+/// collective. `request`: of one that is not blocking. By mode at compile time, as a short call notices each
+/// branch.
+template <Mode mode>
+int run(const Arguments& arguments, MPI_Request* request = nullptr);
 
 }  // namespace tapa

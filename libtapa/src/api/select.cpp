@@ -1,7 +1,6 @@
 // The entry points of the selective all-to-all.
 #include <algorithm>
 #include <atomic>
-#include <functional>
 #include <mutex>
 #include <numeric>
 #include <string>
@@ -58,19 +57,20 @@ MPI_Comm comm_of(TAPA_Selection selection) {
 }
 
 void check_side(const char* buffer_name, const void* buffer, const char* displs_name, const MPI_Aint* displs,
-                std::size_t rowbytes, const std::function<const BlockRows&(int)>& block, int ranks) {
+                std::size_t rowbytes, const RowSelection& rows,
+                const BlockRows& (RowSelection::*block)(int) const) {
   if (displs == nullptr)
     throw CallError(MPI_ERR_ARG, std::string(displs_name) + " is null, expected an array");
   if (buffer == MPI_IN_PLACE) {
     throw CallError(MPI_ERR_BUFFER,
                     std::string(buffer_name) + " is MPI_IN_PLACE, expected a buffer of its own");
   }
-  for (int peer = 0; peer < ranks; ++peer) {
-    if (buffer == nullptr && block(peer).travelling > 0 && rowbytes > 0) {
-      throw CallError(MPI_ERR_BUFFER, std::string(buffer_name) +
-                                          " is null, expected a buffer: the block for rank " +
-                                          std::to_string(peer) + " has " +
-                                          std::to_string(block(peer).travelling) + " rows that travel");
+  for (int peer = 0; peer < rows.ranks(); ++peer) {
+    if (buffer == nullptr && (rows.*block)(peer).travelling > 0 && rowbytes > 0) {
+      throw CallError(MPI_ERR_BUFFER,
+                      std::string(buffer_name) + " is null, expected a buffer: the block for rank " +
+                          std::to_string(peer) + " has " + std::to_string((rows.*block)(peer).travelling) +
+                          " rows that travel");
     }
     if (displs[peer] < 0) {
       throw CallError(MPI_ERR_ARG, std::string(displs_name) + "[" + std::to_string(peer) + "] is " +
@@ -81,12 +81,8 @@ void check_side(const char* buffer_name, const void* buffer, const char* displs_
 
 void check_select(const SelectCall& call) {
   const RowSelection& rows = *call.selection->rows;
-  check_side(
-      "sendbuf", call.sendbuf, "sdispls", call.sdispls, call.rowbytes,
-      [&](int d) -> const BlockRows& { return rows.send(d); }, rows.ranks());
-  check_side(
-      "recvbuf", call.recvbuf, "rdispls", call.rdispls, call.rowbytes,
-      [&](int s) -> const BlockRows& { return rows.recv(s); }, rows.ranks());
+  check_side("sendbuf", call.sendbuf, "sdispls", call.sdispls, call.rowbytes, rows, &RowSelection::send);
+  check_side("recvbuf", call.recvbuf, "rdispls", call.rdispls, call.rowbytes, rows, &RowSelection::recv);
 }
 
 /// The block whose rows begin at `data`. A single run of rows is dense.

@@ -107,8 +107,10 @@ Choosing::Step Choosing::step(const Call& c, int tag) {
   const bool uniform = c.exchange.uniform;
   if (!uniform && !learn_mean(c)) return Step::wait;
   std::size_t bytes = bytes_per_pair(c.exchange);
-  if (const auto parts = c.state->parts(); !uniform && exchange_tells_mean(*parts))
-    bytes = parts->mean.shared().value_or(0);
+  if (!uniform) {
+    const auto parts = c.state->parts();
+    if (exchange_tells_mean(*parts)) bytes = parts->mean.shared().value_or(0);
+  }
   if (!next_probe(c, tag, bytes)) return Step::wait;
   const Offer offer = c.offer();
   if (const auto parts = c.state->parts(); !decision_) {

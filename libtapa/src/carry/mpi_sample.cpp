@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "run/error.hpp"
+#include "run/mpi_call.hpp"
 #include "run/own_mpi.hpp"
 
 namespace tapa {
@@ -48,9 +49,7 @@ std::optional<double> sample_mpi(const Exchange& exchange, MPI_Comm comm) {
   check_mpi(PMPI_Barrier(comm), "MPI_Barrier");
   const double begin = PMPI_Wtime();
   if (exchange.uniform) {
-    const auto bytes = static_cast<int>(exchange.uniform_bytes);
-    check_mpi(TAPA_OWN_MPI(PMPI_Alltoall)(send.data.data(), bytes, MPI_BYTE, recv.data.data(), bytes,
-                                          MPI_BYTE, comm),
+    check_mpi(call_mpi_bytes(send.data.data(), recv.data.data(), exchange.uniform_bytes, comm),
               "MPI_Alltoall");
   } else {
     check_mpi(TAPA_OWN_MPI(PMPI_Alltoallv)(send.data.data(), send.counts.data(), send.displs.data(), MPI_BYTE,

@@ -133,11 +133,13 @@ void run_to_end(std::unique_ptr<Operation> operation) {
 bool submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep, MPI_Comm comm,
                       MPI_Request* request, std::unique_ptr<StagedCall> staged) {
   const bool persistent = operation->call().mode == Mode::persistent;
-  if (persistent) complete(*operation);
-  if (const Operation::Outcome outcome = operation->outcome(); persistent && outcome.code != MPI_SUCCESS) {
-    release(std::move(operation));
-    if (outcome.out_of_tags) return false;
-    throw CallError(outcome.code, outcome.message, outcome.seen);
+  if (persistent) {
+    complete(*operation);
+    if (const Operation::Outcome outcome = operation->outcome(); outcome.code != MPI_SUCCESS) {
+      release(std::move(operation));
+      if (outcome.out_of_tags) return false;
+      throw CallError(outcome.code, outcome.message, outcome.seen);
+    }
   }
   auto task = std::make_unique<OperationTask>(std::move(operation), std::move(keep), std::move(staged),
                                               persistent, persistent && errors_are_fatal(comm));

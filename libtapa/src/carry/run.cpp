@@ -153,9 +153,8 @@ bool Run::advance(const Call& c, bool block) {
     return ended;
   } catch (...) {
     buffers_->release();
-    if (c.rules->compares() && !memory_.exchange().sizes_agree())
-      return true;  // all ranks say which block it is
-    if (is_given_up(c)) return true;
+    // Where sizes differ all ranks say which block it is.
+    if ((c.rules->compares() && !memory_.exchange().sizes_agree()) || is_given_up(c)) return true;
     throw;
   }
 }

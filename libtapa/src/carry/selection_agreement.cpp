@@ -86,7 +86,6 @@ class Lists {
 
  private:
   void check_counts(int ranks) const;
-  void check_one_list(int ranks) const;
 
   const SelectionArguments& arguments_;
   std::vector<std::size_t> first_;
@@ -110,15 +109,12 @@ Lists::Lists(const SelectionArguments& arguments, int ranks) : arguments_(argume
   if (!arguments.has_result)
     throw CallError(MPI_ERR_ARG, "selection is null, expected the address of a TAPA_Selection");
   check_counts(ranks);
-  if (arguments.one_list) {
-    check_one_list(ranks);
-    return;
-  }
   std::size_t first = 0;
   for (int d = 0; d < ranks; ++d) {
     first_.push_back(first);
+    if (arguments.one_list && rows(d) == 0) continue;
     check_active(of(d), rows(d), first, "the block for rank " + std::to_string(d));
-    first += static_cast<std::size_t>(arguments.nactive[d]);
+    if (!arguments.one_list) first += static_cast<std::size_t>(arguments.nactive[d]);
   }
 }
 
@@ -134,20 +130,11 @@ void Lists::check_counts(int ranks) const {
   if (total > 0) require_array(arguments_.active, "active");
 }
 
-void Lists::check_one_list(int ranks) const {
-  for (int d = 0; d < ranks; ++d) {
-    if (rows(d) > 0) check_active(of(d), rows(d), 0, "the block for rank " + std::to_string(d));
-  }
-}
-
 std::span<const int> Lists::of(int dst) const {
-  if (arguments_.one_list) {
-    const bool empty = rows(dst) == 0;  // blocks without rows have no active ones either
-    return {arguments_.active, empty ? 0 : static_cast<std::size_t>(arguments_.nactive[0])};
-  }
-  const auto d = static_cast<std::size_t>(dst);
-  return {arguments_.active == nullptr ? nullptr : arguments_.active + first_[d],
-          static_cast<std::size_t>(arguments_.nactive[dst])};
+  const bool one = arguments_.one_list;
+  const bool empty = one && rows(dst) == 0;  // blocks without rows have no active ones either
+  const int count = empty ? 0 : arguments_.nactive[one ? 0 : dst];
+  return {arguments_.active + first_[static_cast<std::size_t>(dst)], static_cast<std::size_t>(count)};
 }
 
 /// The first level whose messages carry active rows only.

@@ -120,9 +120,10 @@ const char* reason_for_mpi_of_neighbours(CommState& state) {
 
 /// Why a call that is not blocking is MPI's although its communicator is set up; null: it is not. Decided at
 /// the call, not when its turn comes: what MPI carries out must begin in the program's own order.
-const char* reason_for_mpi(const Arguments& arguments, CommState& state, Mode mode) {
+template <Mode mode>
+const char* reason_for_mpi(const Arguments& arguments, CommState& state) {
   const Rules& rules = state.rules();
-  const bool persistent = mode == Mode::persistent;
+  constexpr bool persistent = mode == Mode::persistent;
   if (rules.is_mpis) return reasons::device;
   if (!state.membership().world->has_progress()) return reasons::no_progress;
   if (rules.mpi_is_forced && !persistent) return reasons::asked;
@@ -251,7 +252,7 @@ Route decide_nonblocking(const Arguments& arguments) {
     return left_to_mpi(reasons::not_ready);
   }
   if (has_no_edges(arguments)) return left_to_mpi(reasons::wrong);
-  const char* const reason = reason_for_mpi(arguments, *state, Mode::nonblocking);
+  const char* const reason = reason_for_mpi<Mode::nonblocking>(arguments, *state);
   if (reason != nullptr) return left_to_mpi(reason, state);
   return are_right(arguments, *state, state->rules().check) ? in_order(*state) : left_to_mpi(reasons::wrong);
 }
@@ -261,7 +262,7 @@ Route decide_persistent(const Arguments& arguments) {
   if (is_mpis_own(arguments.comm)) return left_to_mpi(reasons::foreign);
   Route route = decide_comm(arguments, !is_drop_in() || mpi_cannot(arguments));
   if (route.carrier == Carrier::mpi) return route;
-  const char* const reason = reason_for_mpi(arguments, *route.state, Mode::persistent);
+  const char* const reason = reason_for_mpi<Mode::persistent>(arguments, *route.state);
   return reason != nullptr ? left_to_mpi(reason, route.state) : route;
 }
 
