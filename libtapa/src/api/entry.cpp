@@ -6,7 +6,6 @@
 
 #include "carry/memory.hpp"
 #include "carry/mpi.hpp"
-#include "carry/operation_pool.hpp"
 #include "carry/requests.hpp"
 #include "comm/call_notes.hpp"
 #include "comm/registry.hpp"
@@ -20,26 +19,11 @@ namespace tapa {
 
 namespace {
 
-/// Runs a call and returns its code: `ours` carries it out, or returns false, having done nothing; then
-/// `mpis` hands it to MPI, when nothing of `ours` is alive any more. Neither they nor the caller may hold
-/// anything.
-template <class Ours, class Mpis>
-int run_or_forward(const Arguments& arguments, const Ours& ours, const Mpis& mpis) {
-  static_assert(std::is_trivially_destructible_v<Ours> && std::is_trivially_destructible_v<Mpis> &&
-                std::is_trivially_destructible_v<Route>);
-  bool done = false;
-  const int code = guarded(arguments.comm, arguments.function, [&] {
-    done = ours();
-    return MPI_SUCCESS;
-  });
-  return code != MPI_SUCCESS || done ? code : mpis();
-}
-
 std::unique_ptr<Operation> begin(const Arguments& arguments, CommState& state, Mode mode,
                                  bool judges = false) {
-  auto operation = acquire_operation();
-  operation->begin(state.shared_from_this(), mode, arguments.function,
-                   mode == Mode::blocking && !arguments.neighbours ? arguments.comm : MPI_COMM_NULL);
+  const bool sampled = mode == Mode::blocking && !arguments.neighbours;
+  auto operation = begin_operation(state.shared_from_this(), mode, arguments.function,
+                                   sampled ? arguments.comm : MPI_COMM_NULL);
   operation->take_arguments(arguments, judges);
   return operation;
 }
@@ -79,27 +63,30 @@ bool run_staged(const Arguments& arguments, Route& route) {
   return true;
 }
 
-/// False: it is MPI's.
-bool run_through_memory(const Arguments& arguments, Route& route) {
-  switch (run_at_once(arguments, route)) {
-    case MemoryEnd::done:
-      return true;
-    case MemoryEnd::sizes_differ:
-      return run_in_order(arguments, route, true);
-    default:
-      route.carrier = Carrier::mpi;
-      route.reason = reasons::memory;
-      route.chosen = true;
-      route.tried = false;
-      return false;
+/// Starts a checked nonblocking call, or makes a persistent request. False: it is MPI's.
+template <Mode mode>
+bool make_request(const Arguments& arguments, Route& route, MPI_Request* request) {
+  CommState& state = *route.state;
+  auto staged = staged_call(arguments, state);
+  if (mode == Mode::nonblocking) {
+    if (!staged) route = claim_later(arguments, state);
+    if (route.carrier == Carrier::memory) return start_at_once(arguments, route, request), true;
+    if (staged) staged->fetch();
   }
+  auto operation = begin(staged ? staged->arguments() : arguments, state, mode);
+  if (submit_operation(std::move(operation), nullptr, arguments.comm, request, std::move(staged)))
+    return true;
+  route = {};
+  route.reason = reasons::tags;
+  return false;
 }
 
-/// Carries out a checked call; false: it is MPI's, and nothing was done.
+/// Carries out a checked blocking call; false: it is MPI's, and nothing was done.
 bool carry(const Arguments& arguments, Route& route) {
   switch (route.carrier) {
     case Carrier::memory:
-      return run_through_memory(arguments, route);
+      if (run_at_once(arguments, route)) return true;
+      return route.carrier == Carrier::plan && run_in_order(arguments, route, true);
     case Carrier::device:
       run_on_device(arguments, *route.state);
       return true;
@@ -112,22 +99,31 @@ bool carry(const Arguments& arguments, Route& route) {
 }
 
 /// The route of a blocking call, whose arguments are right unless it is MPI's.
-Route find_route(const Arguments& arguments) {
-  Route route;
-  if (!arguments.neighbours && decide_like_before(arguments, route)) return route;
+void find_route(const Arguments& arguments, Route& route) {
+  if (!arguments.neighbours && decide_like_before(arguments, route)) return;
   route = decide_comm(arguments, false);
-  return route.carrier == Carrier::mpi ? route : decide_blocking(arguments, *route.state);
+  if (route.carrier != Carrier::mpi) route = decide_blocking(arguments, *route.state);
 }
 
-/// A checked nonblocking call that is not MPI's.
-void start(const Arguments& arguments, Route& route, MPI_Request* request) {
-  CommState& state = *route.state;
-  auto staged = staged_call(arguments, state);
-  if (!staged) route = claim_later(arguments, state);
-  if (route.carrier == Carrier::memory) return start_at_once(arguments, route, request);
-  if (staged) staged->fetch();
-  auto operation = begin(staged ? staged->arguments() : arguments, state, Mode::nonblocking);
-  submit_operation(std::move(operation), nullptr, request, std::move(staged));
+/// While MPI carries a call out nothing may be alive here that needs a destructor.
+template <Mode mode>
+int run_guarded(const Arguments& arguments, MPI_Request* request) {
+  static_assert(std::is_trivially_destructible_v<Route>);
+  Route route;
+  bool done = false;
+  const int code = guarded(arguments.comm, arguments.function, [&] {
+    if constexpr (mode == Mode::blocking) {
+      find_route(arguments, route);
+      done = carry(arguments, route);
+    } else {
+      require_request(request);
+      route = mode == Mode::nonblocking ? decide_nonblocking(arguments) : decide_persistent(arguments);
+      done = route.carrier != Carrier::mpi && make_request<mode>(arguments, route, request);
+    }
+    if (!done) hand_over(arguments, mode, route);
+    return MPI_SUCCESS;
+  });
+  return code != MPI_SUCCESS || done ? code : run_by_mpi(arguments, route, mode, request);
 }
 
 void require_own_comm(MPI_Comm comm) {
@@ -150,64 +146,12 @@ std::shared_ptr<CommState> ready_state(MPI_Comm comm) {
   return state;
 }
 
-int run_blocking(const Arguments& arguments) {
-  Route route;
-  const auto ours = [&] {
-    route = find_route(arguments);
-    if (carry(arguments, route)) return true;
-    const bool agreed = route.state != nullptr && !route.chosen && !route.state->rules().is_mpis;
-    if (!agreed) route.how = hand_over(arguments, route);
-    if (!route.chosen && !arguments.neighbours && route.how == HandOver::as_made)
-      remember_forwarded(arguments);
-    return false;
-  };
-  return run_or_forward(arguments, ours, [&] { return run_by_mpi(arguments, route); });
+template <Mode mode>
+int run(const Arguments& arguments, MPI_Request* request) {
+  return run_guarded<mode>(arguments, request);
 }
-
-int run_nonblocking(const Arguments& arguments, MPI_Request* request) {
-  Route route;
-  const auto ours = [&] {
-    require_request(request);
-    route = decide_nonblocking(arguments);
-    if (route.carrier == Carrier::mpi) {
-      if (route.reason != reasons::foreign) check_before_mpi(arguments);
-      return false;
-    }
-    start(arguments, route, request);
-    return true;
-  };
-  return run_or_forward(arguments, ours, [&] { return start_by_mpi(arguments, route, request); });
-}
-
-int run_init(const Arguments& arguments, MPI_Request* request) {
-  Route route;
-  const auto ours = [&] {
-    require_request(request);
-    route = decide_persistent(arguments);
-    if (route.carrier == Carrier::mpi) {
-      if (route.reason != reasons::foreign) check_before_mpi(arguments);
-      return false;
-    }
-    auto staged = staged_call(arguments, *route.state);
-    auto operation = begin(staged ? staged->arguments() : arguments, *route.state, Mode::persistent);
-    if (prepare_operation(std::move(operation), nullptr, arguments.comm, request, std::move(staged)))
-      return true;
-    route = {};
-    route.reason = reasons::tags;
-    return false;
-  };
-  return run_or_forward(arguments, ours, [&] { return init_by_mpi(arguments, route, request); });
-}
-
-int run_neighbours(Arguments arguments, Mode mode, MPI_Request* request) {
-  arguments.neighbours = true;
-  const int code = guarded(arguments.comm, arguments.function, [&] {
-    arguments.edges = edges_at(arguments.comm, mode != Mode::blocking);
-    return MPI_SUCCESS;
-  });
-  if (code != MPI_SUCCESS) return code;
-  if (mode == Mode::blocking) return run_blocking(arguments);
-  return mode == Mode::nonblocking ? run_nonblocking(arguments, request) : run_init(arguments, request);
-}
+template int run<Mode::blocking>(const Arguments&, MPI_Request*);
+template int run<Mode::nonblocking>(const Arguments&, MPI_Request*);
+template int run<Mode::persistent>(const Arguments&, MPI_Request*);
 
 }  // namespace tapa

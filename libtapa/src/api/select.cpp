@@ -1,7 +1,6 @@
 // The entry points of the selective all-to-all.
 #include <algorithm>
 #include <atomic>
-#include <functional>
 #include <mutex>
 #include <numeric>
 #include <string>
@@ -9,7 +8,6 @@
 #include <vector>
 
 #include "api/entry.hpp"
-#include "carry/operation_pool.hpp"
 #include "carry/requests.hpp"
 #include "carry/selection_agreement.hpp"
 #include "route/check_arguments.hpp"
@@ -59,19 +57,20 @@ MPI_Comm comm_of(TAPA_Selection selection) {
 }
 
 void check_side(const char* buffer_name, const void* buffer, const char* displs_name, const MPI_Aint* displs,
-                std::size_t rowbytes, const std::function<const BlockRows&(int)>& block, int ranks) {
+                std::size_t rowbytes, const RowSelection& rows,
+                const BlockRows& (RowSelection::*block)(int) const) {
   if (displs == nullptr)
     throw CallError(MPI_ERR_ARG, std::string(displs_name) + " is null, expected an array");
   if (buffer == MPI_IN_PLACE) {
     throw CallError(MPI_ERR_BUFFER,
                     std::string(buffer_name) + " is MPI_IN_PLACE, expected a buffer of its own");
   }
-  for (int peer = 0; peer < ranks; ++peer) {
-    if (buffer == nullptr && block(peer).travelling > 0 && rowbytes > 0) {
-      throw CallError(MPI_ERR_BUFFER, std::string(buffer_name) +
-                                          " is null, expected a buffer: the block for rank " +
-                                          std::to_string(peer) + " has " +
-                                          std::to_string(block(peer).travelling) + " rows that travel");
+  for (int peer = 0; peer < rows.ranks(); ++peer) {
+    if (buffer == nullptr && (rows.*block)(peer).travelling > 0 && rowbytes > 0) {
+      throw CallError(MPI_ERR_BUFFER,
+                      std::string(buffer_name) + " is null, expected a buffer: the block for rank " +
+                          std::to_string(peer) + " has " + std::to_string((rows.*block)(peer).travelling) +
+                          " rows that travel");
     }
     if (displs[peer] < 0) {
       throw CallError(MPI_ERR_ARG, std::string(displs_name) + "[" + std::to_string(peer) + "] is " +
@@ -82,12 +81,8 @@ void check_side(const char* buffer_name, const void* buffer, const char* displs_
 
 void check_select(const SelectCall& call) {
   const RowSelection& rows = *call.selection->rows;
-  check_side(
-      "sendbuf", call.sendbuf, "sdispls", call.sdispls, call.rowbytes,
-      [&](int d) -> const BlockRows& { return rows.send(d); }, rows.ranks());
-  check_side(
-      "recvbuf", call.recvbuf, "rdispls", call.rdispls, call.rowbytes,
-      [&](int s) -> const BlockRows& { return rows.recv(s); }, rows.ranks());
+  check_side("sendbuf", call.sendbuf, "sdispls", call.sdispls, call.rowbytes, rows, &RowSelection::send);
+  check_side("recvbuf", call.recvbuf, "rdispls", call.rdispls, call.rowbytes, rows, &RowSelection::recv);
 }
 
 /// The block whose rows begin at `data`. A single run of rows is dense.
@@ -133,9 +128,8 @@ std::unique_ptr<Operation> begin(const SelectCall& call, Mode mode) {
     require_host_memory(call.sendbuf, "sendbuf", kNoGpu);
     require_host_memory(call.recvbuf, "recvbuf", kNoGpu);
   }
-  auto operation = acquire_operation();
-  operation->begin(selection.state, mode, call.function,
-                   mode == Mode::blocking ? selection.comm : MPI_COMM_NULL);
+  auto operation = begin_operation(selection.state, mode, call.function,
+                                   mode == Mode::blocking ? selection.comm : MPI_COMM_NULL);
   Exchange& exchange = operation->call().exchange;
   exchange = {};
   const auto row = static_cast<MPI_Aint>(call.rowbytes);
@@ -149,6 +143,19 @@ std::unique_ptr<Operation> begin(const SelectCall& call, Mode mode) {
   }
   describe_counts(selection, call.rowbytes, *operation);
   return operation;
+}
+
+int run_select(const SelectCall& call, Mode mode, MPI_Request* request = nullptr) {
+  return guarded(comm_of(call.selection), call.function, [&] {
+    require_selection(call.selection);
+    if (mode != Mode::blocking) require_request(request);
+    auto operation = begin(call, mode);
+    if (mode == Mode::blocking)
+      run_to_end(std::move(operation));
+    else if (!submit_operation(std::move(operation), call.selection->rows, call.selection->comm, request))
+      throw CallError(MPI_ERR_OTHER, "too many persistent requests of this communicator live");
+    return MPI_SUCCESS;
+  });
 }
 
 }  // namespace
@@ -192,41 +199,22 @@ int TAPA_Selection_bytes(TAPA_Selection selection, size_t rowbytes, size_t* sent
 
 int TAPA_Alltoallv_select(const void* sendbuf, const MPI_Aint sdispls[], void* recvbuf,
                           const MPI_Aint rdispls[], size_t rowbytes, TAPA_Selection selection) {
-  return guarded(comm_of(selection), "TAPA_Alltoallv_select", [&] {
-    require_selection(selection);
-    run_to_end(begin({"TAPA_Alltoallv_select", sendbuf, sdispls, recvbuf, rdispls, rowbytes, selection},
-                     Mode::blocking));
-    return MPI_SUCCESS;
-  });
+  return run_select({"TAPA_Alltoallv_select", sendbuf, sdispls, recvbuf, rdispls, rowbytes, selection},
+                    Mode::blocking);
 }
 
 int TAPA_Ialltoallv_select(const void* sendbuf, const MPI_Aint sdispls[], void* recvbuf,
                            const MPI_Aint rdispls[], size_t rowbytes, TAPA_Selection selection,
                            MPI_Request* request) {
-  return guarded(comm_of(selection), "TAPA_Ialltoallv_select", [&] {
-    require_selection(selection);
-    require_request(request);
-    submit_operation(
-        begin({"TAPA_Ialltoallv_select", sendbuf, sdispls, recvbuf, rdispls, rowbytes, selection},
-              Mode::nonblocking),
-        selection->rows, request);
-    return MPI_SUCCESS;
-  });
+  return run_select({"TAPA_Ialltoallv_select", sendbuf, sdispls, recvbuf, rdispls, rowbytes, selection},
+                    Mode::nonblocking, request);
 }
 
 int TAPA_Alltoallv_select_init(const void* sendbuf, const MPI_Aint sdispls[], void* recvbuf,
                                const MPI_Aint rdispls[], size_t rowbytes, TAPA_Selection selection, MPI_Info,
                                MPI_Request* request) {
-  return guarded(comm_of(selection), "TAPA_Alltoallv_select_init", [&] {
-    require_selection(selection);
-    require_request(request);
-    auto operation =
-        begin({"TAPA_Alltoallv_select_init", sendbuf, sdispls, recvbuf, rdispls, rowbytes, selection},
-              Mode::persistent);
-    if (!prepare_operation(std::move(operation), selection->rows, selection->comm, request))
-      throw CallError(MPI_ERR_OTHER, "too many persistent requests of this communicator live");
-    return MPI_SUCCESS;
-  });
+  return run_select({"TAPA_Alltoallv_select_init", sendbuf, sdispls, recvbuf, rdispls, rowbytes, selection},
+                    Mode::persistent, request);
 }
 
 }  // extern "C"

@@ -55,24 +55,27 @@ ProbeKey Autotuner::key_of(bool uniform, std::size_t bytes, Offer offer) {
   return {uniform, offer.mpi && countable(bytes), size_class_of(bytes)};
 }
 
-const Autotuning* Autotuner::ended(const ProbeKey& key) const {
+Autotuner::Running* Autotuner::find(const ProbeKey& key) const {
   const auto found = runs_.find(key);
-  if (found == runs_.end()) return nullptr;
-  const Running& running = *found->second;
-  return running.autotuning.complete() ? &running.autotuning : running.before.get();
+  return found != runs_.end() ? found->second.get() : nullptr;
+}
+
+const Autotuning* Autotuner::ended(const ProbeKey& key) const {
+  const Running* const running = find(key);
+  if (running == nullptr) return nullptr;
+  return running->autotuning.complete() ? &running->autotuning : running->before.get();
 }
 
 bool Autotuner::needs_review(const ProbeKey& key) const {
-  const auto found = runs_.find(key);
-  if (found == runs_.end()) return false;
-  return found->second->before != nullptr ||
-         (found->second->autotuning.complete() && found->second->until_review == 0);
+  const Running* const running = find(key);
+  if (running == nullptr) return false;
+  return running->before != nullptr || (running->autotuning.complete() && running->until_review == 0);
 }
 
 Autotuner::Running* Autotuner::decided_by(const ProbeKey& key) {
   for (const bool mpi : {true, false}) {
-    const auto found = runs_.find({key.uniform, mpi, key.size_class});
-    if (found != runs_.end() && found->second->autotuning.complete()) return found->second.get();
+    Running* const running = find({key.uniform, mpi, key.size_class});
+    if (running != nullptr && running->autotuning.complete()) return running;
   }
   return nullptr;
 }
@@ -89,9 +92,8 @@ Autotuner::Fastest Autotuner::fastest(bool uniform, std::size_t bytes, Offer off
   const Autotuning* found = ended({uniform, true, size_class_of(bytes)});
   if (found == nullptr) found = ended({uniform, false, size_class_of(bytes)});
   if (found == nullptr) return {};
-  const Autotuning& autotuning = *found;
-  for (const std::size_t i : autotuning.ranking()) {
-    const Choice& choice = autotuning.choices()[i];
+  for (const std::size_t i : found->ranking()) {
+    const Choice& choice = found->choices()[i];
     if (!allowed(choice, offer) || (not_mpi && choice.algorithm == Algorithm::mpi)) continue;
     return {&choice, found, i};
   }
@@ -279,10 +281,10 @@ std::vector<SizeResult> Autotuner::results(int aging) const {
 }
 
 Autotuner::Running& Autotuner::running(const ProbeKey& key, std::size_t bytes, Offer offer) {
-  const auto found = runs_.find(key);
-  if (found == runs_.end()) return *(runs_[key] = begin(key, bytes, offer));
-  if (needs_review(key) && found->second->before == nullptr) review(key, *found->second);
-  return *found->second;
+  Running* const running = find(key);
+  if (running == nullptr) return *(runs_[key] = begin(key, bytes, offer));
+  if (needs_review(key) && running->before == nullptr) review(key, *running);
+  return *running;
 }
 
 /// The winner and MPI compete once more: probes may have been disturbed, and what is fast can change.
@@ -349,9 +351,9 @@ bool Autotuner::agree(Running& running, const MessageSpace& space, int tag, int 
 }
 
 void Autotuner::record(const ProbeKey& key, double seconds, std::uint64_t sent) {
-  const auto found = runs_.find(key);
-  if (found == runs_.end()) return;  // an option was set meanwhile
-  Autotuning& autotuning = found->second->autotuning;
+  Running* const running = find(key);
+  if (running == nullptr) return;  // an option was set meanwhile
+  Autotuning& autotuning = running->autotuning;
   if (!autotuning.complete() && !autotuning.round_over()) autotuning.record(seconds, sent);
 }
 

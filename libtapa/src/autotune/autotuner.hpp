@@ -157,6 +157,7 @@ class Autotuner {
   void reset();
 
  private:
+  [[nodiscard]] Running* find(const ProbeKey& key) const;
   [[nodiscard]] const Autotuning* ended(const ProbeKey& key) const;
   [[nodiscard]] bool needs_review(const ProbeKey& key) const;
   [[nodiscard]] Autotuning compete(const ProbeKey& key, std::vector<Choice> choices);

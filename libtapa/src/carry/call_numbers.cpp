@@ -26,6 +26,14 @@ std::vector<int> group_members(const Topology& topology, const Choice& choice, i
   return members;
 }
 
+/// All ranks of a communicator but this one.
+std::vector<int> other_ranks(const CommState& state) {
+  std::vector<int> ranks(static_cast<std::size_t>(state.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  ranks.erase(ranks.begin() + state.rank());
+  return ranks;
+}
+
 std::vector<int> who_tells(const CommState& state, const Choice& choice) {
   switch (knowledge_needed(choice)) {
     case Knowledge::group:
@@ -46,13 +54,6 @@ std::size_t checksum(const std::byte* data, std::size_t bytes) {
 }
 
 }  // namespace
-
-std::vector<int> other_ranks(const CommState& state) {
-  std::vector<int> ranks(static_cast<std::size_t>(state.size()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  ranks.erase(ranks.begin() + state.rank());
-  return ranks;
-}
 
 void CallNumbers::start(const Call& call, int tag, std::vector<int> members, std::size_t each, bool same) {
   exchange_.start(call.state->space(), call.tags.first + tag, std::move(members), each, outgoing_, same);
@@ -135,22 +136,21 @@ Counts CallNumbers::counts(const CommState& state, const std::vector<std::size_t
   return Counts::partial(state.size(), std::move(known), std::move(rows), std::move(columns));
 }
 
-void Checksums::start(const Call& call, std::span<const std::byte* const> send) {
-  std::vector<std::size_t> outgoing;
+void CallNumbers::start_sums(const Call& call, std::span<const std::byte* const> send) {
+  outgoing_.clear();
   for (const int peer : other_ranks(*call.state)) {
     const auto at = static_cast<std::size_t>(peer);
-    outgoing.push_back(send.empty() ? 0 : checksum(send[at], call.exchange.send[at].bytes));
+    outgoing_.push_back(send.empty() ? 0 : checksum(send[at], call.exchange.send[at].bytes));
   }
-  sums_.start(call.state->space(), call.tags.first + window_tags::kSums, other_ranks(*call.state), 1,
-              outgoing, false);
+  start(call, window_tags::kSums, other_ranks(*call.state), 1, false);
 }
 
-void Checksums::check(const Call& call, std::span<std::byte* const> recv) const {
-  for (std::size_t i = 0; i < sums_.members().size(); ++i) {
-    const int peer = sums_.members()[i];
+void CallNumbers::check_sums(const Call& call, std::span<std::byte* const> recv) const {
+  for (std::size_t i = 0; i < exchange_.members().size(); ++i) {
+    const int peer = exchange_.members()[i];
     const auto at = static_cast<std::size_t>(peer);
     const std::size_t arrived = checksum(recv[at], call.exchange.recv[at].bytes);
-    const std::size_t sent = sums_.from(i)[0];
+    const std::size_t sent = exchange_.from(i)[0];
     if (arrived == sent) continue;
     char text[160];
     std::snprintf(text, sizeof text,

@@ -16,9 +16,6 @@
 
 namespace tapa {
 
-/// All ranks of a communicator but this one.
-[[nodiscard]] std::vector<int> other_ranks(const CommState& state);
-
 /// One of these at a time.
 class CallNumbers {
  public:
@@ -36,6 +33,11 @@ class CallNumbers {
   [[nodiscard]] std::vector<std::size_t> numbers() const;
   [[nodiscard]] Counts counts(const CommState& state, const std::vector<std::size_t>& numbers) const;
 
+  /// TAPA_CHECK=data: checksums of the blocks that are sent; `send`: where they lie, dense. Throws CallError.
+  void start_sums(const Call& call, std::span<const std::byte* const> send);
+  /// Throws CallError where a block that has arrived, at `recv`, has another one.
+  void check_sums(const Call& call, std::span<std::byte* const> recv) const;
+
   /// Whether the numbers of all are there. Throws CallError.
   [[nodiscard]] bool test() { return exchange_.test(); }
   [[nodiscard]] bool pending() const { return exchange_.pending(); }
@@ -48,24 +50,6 @@ class CallNumbers {
 
   SmallExchange exchange_;
   std::vector<std::size_t> outgoing_;
-};
-
-/// TAPA_CHECK=data: checksums of all blocks.
-class Checksums {
- public:
-  /// Tells those of the blocks that are sent; `send`: where they lie, dense. Throws CallError.
-  void start(const Call& call, std::span<const std::byte* const> send);
-  /// Whether those of all others are there. Throws CallError.
-  [[nodiscard]] bool test() { return sums_.test(); }
-  /// Throws CallError where a block that has arrived, at `recv`, has another one.
-  void check(const Call& call, std::span<std::byte* const> recv) const;
-
-  [[nodiscard]] bool pending() const { return sums_.pending(); }
-  void give_up() { sums_.give_up(); }
-  [[nodiscard]] std::vector<int> missing() const { return sums_.missing(8); }
-
- private:
-  SmallExchange sums_;
 };
 
 }  // namespace tapa

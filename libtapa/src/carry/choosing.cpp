@@ -33,9 +33,9 @@ Offer Call::offer() const {
 void Choosing::begin() {
   known_.reset();
   key_.clear();
-  mean_ = 0;
-  mean_known_ = by_memory_ = false;
-  probed_.reset();
+  mean_.reset();
+  by_memory_ = false;
+  decision_.reset();
   tried_.reset();
   entry_.reset();
 }
@@ -56,9 +56,8 @@ bool Choosing::goes_through_memory(const Call& c) {
     if (plan || c.rules->compares()) return !plan || plan->algorithm == Algorithm::memory;
     const std::size_t bytes =
         c.exchange.uniform ? c.exchange.uniform_bytes : parts->mean.shared().value_or(0);
-    if (c.mode != Mode::blocking)
-      return decide(*parts, c.exchange.uniform, bytes, can).choice.algorithm == Algorithm::memory;
-    const Way way = way_of(*parts, c.exchange.uniform, bytes, can);
+    Way way;
+    if (c.mode == Mode::blocking) way = way_of(*parts, c.exchange.uniform, bytes, can);
     if (way.kind == Way::Kind::settled)
       return decide(*parts, c.exchange.uniform, bytes, can).choice.algorithm == Algorithm::memory;
     return way.kind != Way::Kind::agree && way.next().algorithm == Algorithm::memory;
@@ -68,16 +67,11 @@ bool Choosing::goes_through_memory(const Call& c) {
 
 /// The mean of blocks of different sizes; false: not yet.
 bool Choosing::learn_mean(const Call& c) {
-  if (known_) return true;
-  if (!mean_known_ && c.rules->settings().enable && !c.state->parts()->chooser.one_choice()) {
-    MeanBlock& mean = c.state->parts()->mean;  // only the operation whose turn it is asks it; no lock is held
-    const int tag = c.state->parts()->order.mean_tag();
-    if (!mean.agree(c.state->space(), tag, c.state->rank(), c.state->size(), total_bytes(c.exchange.send),
-                    mean_))
-      return false;
-    mean_known_ = true;
-  }
-  return true;
+  if (mean_ || !c.rules->settings().enable || c.state->parts()->chooser.one_choice()) return true;
+  MeanBlock& mean = c.state->parts()->mean;  // only the operation whose turn it is asks it; no lock is held
+  const int tag = c.state->parts()->order.mean_tag();
+  mean_ = mean.agree(c.state->space(), tag, c.state->rank(), c.state->size(), total_bytes(c.exchange.send));
+  return mean_.has_value();
 }
 
 /// What a competition says of the call; false: the ranks are about to agree on what to probe next.
@@ -98,63 +92,41 @@ bool Choosing::next_probe(const Call& c, int tag, std::size_t bytes) {
       way.kind = tuned.resting() ? Way::Kind::resting : Way::Kind::probe;
     }
   }
-  if (way.kind == Way::Kind::probe) {
-    tried_ = way.key;
-    probed_ = Decision{way.next(), to_string(way.next()), kProbed, 0};
-    return true;
-  }
+  const bool probe = way.kind == Way::Kind::probe;
+  if (probe || way.kind == Way::Kind::resting)
+    decision_ = {way.next(), to_string(way.next()), probe ? kProbed : "the fastest so far", 0};
   const auto parts = c.state->parts();
-  if (way.running != nullptr) way.running->count();
-  if (way.kind == Way::Kind::resting)
-    probed_ = Decision{way.next(), to_string(way.next()), "the fastest so far", 0};
+  if (probe)
+    tried_ = way.key;
+  else if (way.running != nullptr)
+    way.running->count();
   return true;
 }
 
 Choosing::Step Choosing::step(const Call& c, int tag) {
-  if (c.exchange.uniform) {
-    if (!next_probe(c, tag, c.exchange.uniform_bytes)) return Step::wait;
-    plan_uniform(c);
-    return Step::chosen;
-  }
-  if (!learn_mean(c)) return Step::wait;
-  std::size_t mean = mean_;
-  {
+  const bool uniform = c.exchange.uniform;
+  if (!uniform && !learn_mean(c)) return Step::wait;
+  std::size_t bytes = bytes_per_pair(c.exchange);
+  if (!uniform) {
     const auto parts = c.state->parts();
-    if (exchange_tells_mean(*parts)) mean = parts->mean.shared().value_or(0);
+    if (exchange_tells_mean(*parts)) bytes = parts->mean.shared().value_or(0);
   }
-  if (!next_probe(c, tag, mean)) return Step::wait;
+  if (!next_probe(c, tag, bytes)) return Step::wait;
   const Offer offer = c.offer();
-  {
-    const auto parts = c.state->parts();
-    decision_ = probed_      ? *probed_
-                : by_memory_ ? parts->chooser.decide(mean, offer)
-                             : decide(*parts, false, mean, offer);
+  if (const auto parts = c.state->parts(); !decision_) {
+    if (uniform && !by_memory_) {
+      entry_ = uniform_plan(*parts, bytes, offer);
+      return Step::chosen;
+    }
+    decision_ = by_memory_ ? parts->chooser.decide(bytes, offer) : decide(*parts, uniform, bytes, offer);
   }
-  return plan_blocks(c);
-}
-
-void Choosing::plan_uniform(const Call& c) {
-  const std::size_t bytes = c.exchange.uniform_bytes;
-  const Offer offer = c.offer();
-  const auto parts = c.state->parts();
-  const auto plan = [&](std::string_view name, const Decision& decision) {
-    entry_ = parts->chooser.plan_for(name, decision, Counts::uniform(c.state->size(), bytes),
-                                     std::span(&bytes, 1), bytes);
-  };
-  if (probed_)
-    plan(probed_->text, *probed_);
-  else if (by_memory_)
-    plan("memory", parts->chooser.decide(bytes, offer));
-  else
-    entry_ = uniform_plan(*parts, bytes, offer);
-}
-
-Choosing::Step Choosing::plan_blocks(const Call& c) {
-  if (known_) {
+  if (uniform) {
+    plan(c, Counts::uniform(c.state->size(), bytes), {bytes});
+  } else if (known_) {
     plan(c, *known_, key_);
-  } else if (has_no_messages(decision_.choice)) {
+  } else if (has_no_messages(decision_->choice)) {
     // In shared buffers blocks tell their sizes themselves; MPI has its own way.
-    plan(c, Counts::uniform(c.state->size(), mean_), {});
+    plan(c, Counts::uniform(c.state->size(), bytes_per_pair(c.exchange)), {});
   } else {
     return Step::counts;
   }
@@ -162,7 +134,8 @@ Choosing::Step Choosing::plan_blocks(const Call& c) {
 }
 
 void Choosing::plan(const Call& c, const Counts& counts, const std::vector<std::size_t>& key) {
-  entry_ = c.state->parts()->chooser.plan_for(decision_.text, decision_, counts, key, mean_);
+  const std::size_t bytes = bytes_per_pair(c.exchange);
+  entry_ = c.state->parts()->chooser.plan_for(decision_->text, *decision_, counts, key, bytes);
 }
 
 void Choosing::end(const Call& c, double seconds, std::optional<std::uint64_t> memory) {

@@ -14,8 +14,6 @@
 
 namespace tapa {
 
-enum class Mode : std::uint8_t { blocking, nonblocking, persistent };
-
 /// A call as its operation has it.
 struct Call {
   std::shared_ptr<CommState> state;
@@ -53,7 +51,7 @@ class Choosing {
   /// Goes on; `tag`: of the operation, for what competitions agree on. Throws CallError.
   [[nodiscard]] Step step(const Call& call, int tag);
   /// The choice of a call whose counts are wanted, and its plan for them.
-  [[nodiscard]] const Choice& choice() const { return decision_.choice; }
+  [[nodiscard]] const Choice& choice() const { return decision_->choice; }
   void plan(const Call& call, const Counts& counts, const std::vector<std::size_t>& key);
 
   [[nodiscard]] const std::shared_ptr<PlanEntry>& entry() const { return entry_; }
@@ -61,7 +59,7 @@ class Choosing {
   [[nodiscard]] const std::optional<ProbeKey>& tried() const { return tried_; }
   /// Bytes of a block, or of a mean one where they differ; alike on all ranks.
   [[nodiscard]] std::size_t bytes_per_pair(const Exchange& exchange) const {
-    return exchange.uniform ? exchange.uniform_bytes : mean_;
+    return exchange.uniform ? exchange.uniform_bytes : mean_.value_or(0);
   }
 
   /// The call has ended: tells the autotuner how long a probe took, also when it failed, as all ranks stay in
@@ -72,16 +70,12 @@ class Choosing {
  private:
   [[nodiscard]] bool learn_mean(const Call& call);
   [[nodiscard]] bool next_probe(const Call& call, int tag, std::size_t bytes);
-  void plan_uniform(const Call& call);
-  [[nodiscard]] Step plan_blocks(const Call& call);
 
   std::shared_ptr<const Counts> known_;
   std::vector<std::size_t> key_;
-  std::size_t mean_ = 0;
-  bool mean_known_ = false;
+  std::optional<std::size_t> mean_;  // agreed
   bool by_memory_ = false;
-  std::optional<Decision> probed_;  // what competitions say of this call
-  Decision decision_;
+  std::optional<Decision> decision_;
   std::optional<ProbeKey> tried_;
   std::shared_ptr<PlanEntry> entry_;
 };

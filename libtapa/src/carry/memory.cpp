@@ -135,11 +135,11 @@ class Later {
   std::string message_;
 };
 
+/// One that is not over at once: which is known before memory is taken for it.
 class LaterTask final : public Task {
  public:
   explicit LaterTask(Later call) : keep_(call.state().shared_from_this()), call_(std::move(call)) {}
 
-  void start() noexcept override {}
   /// A program that waits looks several times, as what MPI does between two looks takes longer than one.
   bool advance() noexcept override {
     constexpr int kLooks = 8;
@@ -166,21 +166,31 @@ void start_at_once(const Arguments& arguments, const Route& route, MPI_Request* 
   submit(std::make_unique<LaterTask>(std::move(call)), request);
 }
 
-MemoryEnd run_at_once(const Arguments& arguments, const Route& route) {
+bool run_at_once(const Arguments& arguments, Route& route) {
   const Rules& rules = route.state->rules();
   MemoryRun& run = route.state->memory_run();
   const ShmExchange& exchange = run.exchange();
-  const Ending ending(arguments, route);
-  try {
-    begin(arguments, route, run);
-    poll_to_end(run, true, route.state->waiter(), {arguments.function, rules.timeout},
-                [&] { return waits_for(exchange); });
-  } catch (const TransportError&) {
-    const bool agree = !rules.compares() || exchange.sizes_agree();
-    if (agree && may_be_mpis(arguments) && exchange.can_be_repeated()) return MemoryEnd::no_memory;
-    if (agree) throw;
+  const auto sizes_agree = [&] { return !rules.compares() || exchange.sizes_agree(); };
+  bool agree = true;
+  bool given_up = false;
+  {
+    const Ending ending(arguments, route);
+    try {
+      begin(arguments, route, run);
+      poll_to_end(run, true, route.state->waiter(), {arguments.function, rules.timeout},
+                  [&] { return waits_for(exchange); });
+    } catch (const TransportError&) {
+      given_up = sizes_agree() && may_be_mpis(arguments) && exchange.can_be_repeated();
+      if (sizes_agree() && !given_up) throw;
+    }
+    agree = sizes_agree();
   }
-  return !rules.compares() || exchange.sizes_agree() ? MemoryEnd::done : MemoryEnd::sizes_differ;
+  if (agree && !given_up) return true;
+  route.carrier = given_up ? Carrier::mpi : Carrier::plan;
+  if (given_up) route.reason = reasons::memory;
+  route.chosen = given_up;
+  route.tried = false;
+  return false;
 }
 
 }  // namespace tapa

@@ -4,22 +4,15 @@
 
 #include <mpi.h>
 
-#include <cstdint>
-
 #include "route/route.hpp"
 #include "run/arguments.hpp"
 
 namespace tapa {
 
-/// How it has ended, as all ranks know.
-enum class MemoryEnd : std::uint8_t {
-  done,
-  sizes_differ,  ///< the two ends of some block differ; an Operation finds out of which
-  no_memory,     ///< some rank has none for packed blocks: the call is MPI's
-};
-
-/// Carries out a call whose route is `memory`, and gives the claim back. Throws TransportError.
-[[nodiscard]] MemoryEnd run_at_once(const Arguments& arguments, const Route& route);
+/// Carries out a call whose route is `memory`, and gives the claim back. False, on all ranks: the route says
+/// how it goes on. `plan`: the two ends of some block differ, and an Operation finds out of which; `mpi`:
+/// some rank has no memory for packed blocks. Throws TransportError.
+[[nodiscard]] bool run_at_once(const Arguments& arguments, Route& route);
 
 /// Starts a nonblocking call whose route is `memory`, which gives the claim back at its end. Where all has
 /// come already that is now, and nothing is kept. Throws CallError.

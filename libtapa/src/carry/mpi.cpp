@@ -29,17 +29,6 @@ namespace {
 
 constinit std::atomic<bool> forwarded_init = false;
 
-/// Copies what a nonblocking call has received to where it belongs; MPI's code.
-int put_back(StagedCall& staged, std::string& message) noexcept {
-  try {
-    staged.put_back();
-    return MPI_SUCCESS;
-  } catch (const std::exception& e) {
-    message = e.what();
-    return MPI_ERR_OTHER;
-  }
-}
-
 /// A nonblocking call that MPI carries out and whose narrowed count arrays must live as long as it does.
 class HandedTask final : public Task, public HandedToMpi {
  public:
@@ -51,7 +40,6 @@ class HandedTask final : public Task, public HandedToMpi {
   }
   /// MPI's code. Holds nothing: MPI's error handler may not return.
   [[nodiscard]] int begin() { return call_mpi(given_, given_.comm, &request_); }
-  void start() noexcept override {}
   /// The program may have freed the communicator by now, so its error handler cannot be set aside: the
   /// request is asked for its state, which calls none, and one that failed is not touched again.
   bool advance() noexcept override {
@@ -61,7 +49,7 @@ class HandedTask final : public Task, public HandedToMpi {
     if (code_ != MPI_SUCCESS || complete == 0) return code_ != MPI_SUCCESS;
     code_ = status.MPI_ERROR;
     if (code_ == MPI_SUCCESS) code_ = PMPI_Test(&request_, &complete, MPI_STATUS_IGNORE);
-    if (code_ == MPI_SUCCESS && staged_) code_ = put_back(*staged_, message_);
+    if (code_ == MPI_SUCCESS && staged_) code_ = staged_->try_copy(&StagedCall::put_back, message_);
     return true;
   }
   [[nodiscard]] int result() const noexcept override { return code_; }
@@ -116,12 +104,7 @@ std::unique_ptr<Call> take_handed(Call* call) {
   return std::unique_ptr<Call>(call);
 }
 
-/// Count arrays as MPI takes them.
-struct HandedArrays final : HandedToMpi {
-  MpiCallStorage storage;
-};
-
-/// A blocking call that MPI does not get as it was made.
+/// A blocking call that MPI does not get as it was made, or not with these arrays.
 class HandedCall final : public HandedToMpi {
  public:
   HandedCall(const Arguments& arguments, HandOver how) {
@@ -129,15 +112,15 @@ class HandedCall final : public HandedToMpi {
     if (how == HandOver::staged) {
       staged_ = stage_for_mpi(arguments, peers);
       staged_->fetch();
-    } else {
+    } else if (how == HandOver::bytes) {
       check_arguments(arguments, peers, false);
     }
     const Arguments& given = staged_ ? staged_->arguments() : arguments;
-    if (is_intercomm(arguments.comm)) {
+    if (how == HandOver::as_made || is_intercomm(arguments.comm)) {
       call_.emplace(given, peers, arguments.comm);
     } else {
       normalise(given, peers, blocks_);
-      call_.emplace(given, blocks_, arguments.comm, false);
+      call_.emplace(given, blocks_, arguments.comm);
     }
   }
   /// MPI's code. Holds nothing: MPI's error handler may not return.
@@ -153,35 +136,30 @@ class HandedCall final : public HandedToMpi {
   std::optional<CallForMpi> call_;
 };
 
-/// Null: MPI may take the call as it was made, as there is no memory for it, or to refuse it.
+/// Null: MPI takes the call as it was made, also where there is no memory for another way, or to refuse it.
 HandedCall* prepare_handed(const Arguments& arguments, HandOver how) {
+  if (how == HandOver::as_made)
+    return needs_arrays(arguments) ? make_handed<HandedCall>(arguments, how) : nullptr;
   try {
     return make_handed<HandedCall>(arguments, how);
   } catch (const Mistake&) {
     if (!is_drop_in() || !mpi_checks().arguments) throw;
-    return nullptr;
   } catch (const std::bad_alloc&) {
     if (how == HandOver::staged) throw;
-    return nullptr;
   }
+  return prepare_handed(arguments, HandOver::as_made);
 }
 
-/// Fills `narrowed` with the arguments as MPI takes them; reports what it cannot take.
-int prepare(const Arguments& arguments, Arguments& narrowed) {
-  return guarded(arguments.comm, arguments.function, [&] {
-    MpiCallStorage none;  // as a rule: each thread would keep some
-    const bool arrays = needs_arrays(arguments);
-    narrowed = for_mpi(arguments, arrays ? peers_of(arguments.comm) : 0,
-                       arrays ? make_handed<HandedArrays>()->storage : none);
+/// Without arrays of large counts, or where MPI takes these. `request`: of a nonblocking call.
+int forward_as_made(const Arguments& arguments, MPI_Request* request = nullptr) {
+  Arguments narrowed;
+  const int code = guarded(arguments.comm, arguments.function, [&] {
+    MpiCallStorage none;
+    narrowed = for_mpi(arguments, 0, none);
     return MPI_SUCCESS;
   });
-}
-
-int forward_as_made(const Arguments& arguments) {
-  Arguments narrowed;
-  const int code = prepare(arguments, narrowed);
   if (code != MPI_SUCCESS) return code;
-  return in_mpi(arguments.function, [&] { return call_mpi(narrowed, arguments.comm, nullptr); });
+  return in_mpi(arguments.function, [&] { return call_mpi(narrowed, arguments.comm, request); });
 }
 
 /// A nonblocking call that MPI alone cannot carry out; null: it can.
@@ -248,7 +226,7 @@ bool goes_as_made(const Arguments& arguments, const Route& route) {
 }
 
 int run_handed(const Arguments& arguments, HandOver how) {
-  if (how == HandOver::as_made) return forward_as_made(arguments);
+  if (how == HandOver::as_made && !needs_arrays(arguments)) return forward_as_made(arguments);
   HandedCall* call = nullptr;
   int code = guarded(arguments.comm, arguments.function, [&] {
     call = prepare_handed(arguments, how);
@@ -280,10 +258,7 @@ int start_handed(const Arguments& arguments, bool as_made, MPI_Request* request)
     if (code != MPI_SUCCESS) return code;
     if (task != nullptr) return submit_task(arguments, task, request);
   }
-  Arguments narrowed;
-  const int code = prepare(arguments, narrowed);
-  if (code != MPI_SUCCESS) return code;
-  return in_mpi(arguments.function, [&] { return call_mpi(narrowed, arguments.comm, request); });
+  return forward_as_made(arguments, request);
 }
 
 int init_handed(const Arguments& arguments, bool as_made, MPI_Request* request) {
@@ -301,16 +276,15 @@ int init_handed(const Arguments& arguments, bool as_made, MPI_Request* request) 
   return in_mpi(arguments.function, [&] { return call_mpi_init(arguments, request); });
 }
 
-}  // namespace
-
-// MPI checks the arguments of a program that knows nothing of us.
+/// MPI checks the arguments of a program that knows nothing of us.
 void check_before_mpi(const Arguments& arguments) {
   const Check check = own_options().settings().check;
   if (!is_drop_in() && check != Check::off)
     check_arguments(arguments, peers_of(arguments.comm), check != Check::mpi);
 }
 
-HandOver hand_over(const Arguments& arguments, const Route& route) {
+/// Of a blocking call that the ranks have not agreed on.
+HandOver way_to_mpi(const Arguments& arguments, const Route& route) {
   if (route.how == HandOver::staged) return HandOver::staged;
   if (route.reason == reasons::wrong) return HandOver::as_made;
   if (route.chosen)
@@ -325,19 +299,24 @@ HandOver hand_over(const Arguments& arguments, const Route& route) {
   return !foreign && wants_bytes(arguments) ? HandOver::bytes : HandOver::as_made;
 }
 
-int run_by_mpi(const Arguments& arguments, const Route& route) {
-  MpiNote note(arguments, route);
-  return note.end(run_handed(arguments, route.how));
+}  // namespace
+
+void hand_over(const Arguments& arguments, Mode mode, Route& route) {
+  if (mode != Mode::blocking) {
+    if (route.reason != reasons::foreign && route.reason != reasons::tags) check_before_mpi(arguments);
+    return;
+  }
+  const bool agreed = route.state != nullptr && !route.chosen && !route.state->rules().is_mpis;
+  if (!agreed) route.how = way_to_mpi(arguments, route);
+  if (!route.chosen && !arguments.neighbours && route.how == HandOver::as_made) remember_forwarded(arguments);
 }
 
-int start_by_mpi(const Arguments& arguments, const Route& route, MPI_Request* request) {
+int run_by_mpi(const Arguments& arguments, const Route& route, Mode mode, MPI_Request* request) {
   MpiNote note(arguments, route);
-  return note.end(start_handed(arguments, goes_as_made(arguments, route), request));
-}
-
-int init_by_mpi(const Arguments& arguments, const Route& route, MPI_Request* request) {
-  MpiNote note(arguments, route);
-  return note.end(init_handed(arguments, goes_as_made(arguments, route), request));
+  if (mode == Mode::blocking) return note.end(run_handed(arguments, route.how));
+  const bool as_made = goes_as_made(arguments, route);
+  return note.end(mode == Mode::nonblocking ? start_handed(arguments, as_made, request)
+                                            : init_handed(arguments, as_made, request));
 }
 
 bool has_forwarded_init() {

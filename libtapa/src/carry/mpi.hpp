@@ -10,25 +10,20 @@
 
 namespace tapa {
 
-/// How MPI gets a blocking call that is left to it. Checks the arguments where the program has asked for this
-/// library, not for MPI. In bytes, packed here, where MPI may get it wrong as it was made: blocks that are
-/// not dense, equal buffers, and MPI_Alltoallw on one rank (Open MPI 4.1 takes its displacements for
-/// elements). On copies in host memory where buffers are in GPU memory that MPI does not take. Throws
-/// CallError, CudaError.
-[[nodiscard]] HandOver hand_over(const Arguments& arguments, const Route& route);
+/// A call is left to MPI: says in `route` how MPI gets it. Checks the arguments where the program has asked
+/// for this library, not for MPI. A blocking call goes in bytes, packed here, where MPI may get it wrong as
+/// it was made: blocks that are not dense, equal buffers, and MPI_Alltoallw on one rank (Open MPI 4.1 takes
+/// its displacements for elements); on copies in host memory where buffers are in GPU memory that MPI does
+/// not take. Throws CallError, CudaError.
+void hand_over(const Arguments& arguments, Mode mode, Route& route);
 
-/// Checks the arguments of a call that is MPI's although the program asked for ours. Throws CallError.
-void check_before_mpi(const Arguments& arguments);
-
-/// Hand a call over and return MPI's code. Where MPI has no large counts they are narrowed; what cannot be
+/// Hands it over and returns MPI's code. Where MPI has no large counts they are narrowed; what cannot be
 /// narrowed is an error; blocks in bytes for which there is no memory go as they were made. Where the ranks
 /// have not agreed that MPI takes GPU memory, nonblocking calls with such buffers are staged, and persistent
 /// ones an error.
-int run_by_mpi(const Arguments& arguments, const Route& route);
-int start_by_mpi(const Arguments& arguments, const Route& route, MPI_Request* request);
-int init_by_mpi(const Arguments& arguments, const Route& route, MPI_Request* request);
+int run_by_mpi(const Arguments& arguments, const Route& route, Mode mode, MPI_Request* request);
 
-/// Whether init_by_mpi() has made a request: then others than ours may be meant where requests are taken.
+/// Whether it has made a persistent request: then others than ours may be meant where requests are taken.
 [[nodiscard]] bool has_forwarded_init();
 
 }  // namespace tapa

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "run/error.hpp"
+#include "run/mpi_call.hpp"
 #include "run/on_all_ranks.hpp"
 #include "run/own_mpi.hpp"
 
@@ -53,9 +54,7 @@ std::optional<double> sample_mpi(const Exchange& exchange, MPI_Comm comm) {
   if (!on_all_ranks(comm, make_room)) return std::nullopt;
   const double begin = PMPI_Wtime();
   if (exchange.uniform) {
-    const auto bytes = static_cast<int>(exchange.uniform_bytes);
-    check_mpi(TAPA_OWN_MPI(PMPI_Alltoall)(send->data.data(), bytes, MPI_BYTE, recv->data.data(), bytes,
-                                          MPI_BYTE, comm),
+    check_mpi(call_mpi_bytes(send->data.data(), recv->data.data(), exchange.uniform_bytes, comm),
               "MPI_Alltoall");
   } else {
     check_mpi(TAPA_OWN_MPI(PMPI_Alltoallv)(send->data.data(), send->counts.data(), send->displs.data(),

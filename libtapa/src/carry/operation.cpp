@@ -1,18 +1,13 @@
 #include "carry/operation.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
-#include <chrono>
 #include <new>
-#include <thread>
 #include <utility>
 
 #include "carry/mpi_sample.hpp"
 #include "comm/call_notes.hpp"
 #include "comm/names.hpp"
 #include "run/log.hpp"
-#include "run/progress.hpp"
 
 namespace tapa {
 
@@ -343,18 +338,6 @@ std::string Operation::waits_for() const {
       return "waits for the agreed mean size";
     default:
       return run_.waits_for(call_);
-  }
-}
-
-void complete(Operation& operation) {
-  using namespace std::chrono_literals;
-  constexpr int drive_every = 4;  // advances: those that wait for memory, or for their turn, do not call MPI
-  const Rules& rules = *operation.call().rules;
-  for (int idle = 1; !operation.advance(rules.timeout <= 0); ++idle) {
-    Progress::relay();
-    if (idle % drive_every == 0) operation.call().state->waiter().drive_mpi();
-    if (rules.wait == WaitPolicy::yield) sched_yield();
-    if (rules.wait == WaitPolicy::sleep) std::this_thread::sleep_for(20us);
   }
 }
 

@@ -118,7 +118,4 @@ class Operation {
   Watch watch_;
 };
 
-/// Brings an operation to its end (or, persistent, to ready()), making other operations progress meanwhile.
-void complete(Operation& operation);
-
 }  // namespace tapa

@@ -18,7 +18,7 @@ NodeArena& arena_of(const CommState& state) {
 
 void PersistentWindow::begin() {
   asked_ = 0;
-  asking_ = out_of_tags_ = false;
+  out_of_tags_ = false;
 }
 
 /// Rank 0 takes the memory.
@@ -41,13 +41,11 @@ void PersistentWindow::ask(CommState& state) {
   }
   constexpr std::array how{Combine::bit_and, Combine::bit_and, Combine::bit_and, Combine::bit_and};
   free_.start(state.space(), tag, state.rank(), state.size(), numbers, how);
-  asking_ = true;
 }
 
 bool PersistentWindow::step(CommState& state, TagWindow& tags) {
-  if (!asking_) ask(state);
+  if (!free_.pending()) ask(state);
   if (!free_.test()) return false;
-  asking_ = false;
   const auto result = free_.result();
   region_ = {static_cast<std::uint32_t>(result[1]), static_cast<std::uint32_t>(result[2]), result[3]};
   const auto parts = state.parts();

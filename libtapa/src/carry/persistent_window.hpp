@@ -32,8 +32,7 @@ class PersistentWindow {
  private:
   void ask(CommState& state);
 
-  SmallReduce free_;  // which windows and which region
-  bool asking_ = false;
+  SmallReduce free_;       // which windows and which region
   std::size_t block_ = 0;  // of windows, that is being asked for
   std::size_t asked_ = 0;  // blocks so far
   bool out_of_tags_ = false;

@@ -1,33 +1,74 @@
 #include "carry/requests.hpp"
 
-#include <string>
-#include <utility>
+#include <sched.h>
 
-#include "carry/operation_pool.hpp"
+#include <chrono>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "run/locked.hpp"
 #include "run/log.hpp"
 
 namespace tapa {
 
 namespace {
 
-/// A nonblocking operation. Its failure is logged, as the thread that runs into it may not be the one that
-/// waits; what all ranks run into rank 0 says.
-class OperationTask : public Task {
+/// Those not in use.
+struct Pool {
+  std::vector<std::unique_ptr<Operation>> idle;
+};
+
+void release(std::unique_ptr<Operation> operation) {
+  operation->end();
+  locked<Pool>()->idle.push_back(std::move(operation));
+}
+
+/// Brings an operation to its end (or, persistent, to ready()), making other operations progress meanwhile.
+void complete(Operation& operation) {
+  using namespace std::chrono_literals;
+  constexpr int drive_every = 4;  // advances: those that wait for memory, or for their turn, do not call MPI
+  const Rules& rules = *operation.call().rules;
+  for (int idle = 1; !operation.advance(rules.timeout <= 0); ++idle) {
+    Progress::relay();
+    if (idle % drive_every == 0) operation.call().state->waiter().drive_mpi();
+    if (rules.wait == WaitPolicy::yield) sched_yield();
+    if (rules.wait == WaitPolicy::sleep) std::this_thread::sleep_for(20us);
+  }
+}
+
+/// Its failure is logged, as the thread that runs into it may not be the one that waits; what all ranks run
+/// into rank 0 says. An error of a persistent operation cannot reach MPI_Wait, so it ends the program unless
+/// the communicator had another error handler than MPI_ERRORS_ARE_FATAL when the request was made.
+class OperationTask final : public Task {
  public:
   OperationTask(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
-                std::unique_ptr<StagedCall> staged)
-      : operation_(std::move(operation)), keep_(std::move(keep)), staged_(std::move(staged)) {}
+                std::unique_ptr<StagedCall> staged, bool persistent, bool fatal)
+      : operation_(std::move(operation)),
+        keep_(std::move(keep)),
+        staged_(std::move(staged)),
+        persistent_(persistent),
+        empty_(operation_->finished()),
+        fatal_(fatal) {}
   ~OperationTask() override {
-    if (operation_->at_rest()) release_operation(std::move(operation_));
+    if (operation_->at_rest()) release(std::move(operation_));
   }
 
-  void start() noexcept override {}
+  /// A nonblocking one has begun.
+  void start() noexcept override {
+    if (!persistent_ || empty_) return;
+    if (staged_) copied_ = staged_->try_copy(&StagedCall::fetch, copy_message_);
+    operation_->start();
+  }
   bool advance() noexcept override {
+    if (empty_) return true;
     if (!operation_->advance(false)) return false;
-    if (staged_ && result() == MPI_SUCCESS) copy(&StagedCall::put_back);
-    const bool reported =
-        operation_->outcome().seen == CallError::Seen::everywhere && operation_->call().state->rank() != 0;
-    if (result() != MPI_SUCCESS && !reported) log_error(message());
+    if (staged_ && result() == MPI_SUCCESS) copied_ = staged_->try_copy(&StagedCall::put_back, copy_message_);
+    if (result() == MPI_SUCCESS) return true;
+    const bool seen = operation_->outcome().seen == CallError::Seen::everywhere;
+    if (!seen || operation_->call().state->rank() == 0) log_error(message());
+    if (fatal_) PMPI_Abort(MPI_COMM_WORLD, result());
     return true;
   }
   [[nodiscard]] int result() const noexcept override {
@@ -38,55 +79,15 @@ class OperationTask : public Task {
            (copied_ == MPI_SUCCESS ? operation_->outcome().message : copy_message_);
   }
 
- protected:
-  [[nodiscard]] Operation& operation() { return *operation_; }
-  /// Before each run but that of a nonblocking operation, whose caller does it.
-  void fetch() {
-    if (staged_) copy(&StagedCall::fetch);
-  }
-
  private:
-  void copy(void (StagedCall::*way)()) noexcept {
-    try {
-      ((*staged_).*way)();
-    } catch (const std::exception& e) {
-      copied_ = MPI_ERR_OTHER;
-      copy_message_ = e.what();
-    }
-  }
-
   std::unique_ptr<Operation> operation_;
   std::shared_ptr<const void> keep_;
   std::unique_ptr<StagedCall> staged_;
-  int copied_ = MPI_SUCCESS;  // what became of copies between GPU and host
-  std::string copy_message_;
-};
-
-/// A persistent operation. An error cannot reach MPI_Wait, so it ends the program unless the communicator had
-/// another error handler than MPI_ERRORS_ARE_FATAL when the request was made.
-class PersistentTask final : public OperationTask {
- public:
-  PersistentTask(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
-                 std::unique_ptr<StagedCall> staged, bool fatal)
-      : OperationTask(std::move(operation), std::move(keep), std::move(staged)),
-        empty_(this->operation().finished()),
-        fatal_(fatal) {}
-
-  void start() noexcept override {
-    if (empty_) return;
-    fetch();
-    operation().start();
-  }
-  bool advance() noexcept override {
-    if (empty_) return true;
-    if (!OperationTask::advance()) return false;
-    if (result() != MPI_SUCCESS && fatal_) PMPI_Abort(MPI_COMM_WORLD, result());
-    return true;
-  }
-
- private:
+  bool persistent_;
   bool empty_;  // no block has any bytes
   bool fatal_;
+  int copied_ = MPI_SUCCESS;  // what became of copies between GPU and host
+  std::string copy_message_;
 };
 
 void require_progress(int code) {
@@ -103,23 +104,50 @@ void submit(std::unique_ptr<Task> task, MPI_Request* request) {
   check_mpi(code, "MPI_Grequest_start");
 }
 
-void submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
-                      MPI_Request* request, std::unique_ptr<StagedCall> staged) {
-  submit(std::make_unique<OperationTask>(std::move(operation), std::move(keep), std::move(staged)), request);
+std::unique_ptr<Operation> begin_operation(std::shared_ptr<CommState> state, Mode mode, const char* function,
+                                           MPI_Comm comm) {
+  std::unique_ptr<Operation> operation;
+  if (const auto pool = locked<Pool>(); !pool->idle.empty()) {
+    operation = std::move(pool->idle.back());
+    pool->idle.pop_back();
+  }
+  if (!operation) operation = std::make_unique<Operation>();
+  operation->begin(std::move(state), mode, function, comm);
+  return operation;
 }
 
-bool prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep, MPI_Comm comm,
-                       MPI_Request* request, std::unique_ptr<StagedCall> staged) {
+bool run_to_end(std::unique_ptr<Operation> operation, Route& route) {
   complete(*operation);
-  if (const Operation::Outcome outcome = operation->outcome(); outcome.code != MPI_SUCCESS) {
-    release_operation(std::move(operation));
-    if (outcome.out_of_tags) return false;
-    throw CallError(outcome.code, outcome.message, outcome.seen);
+  const bool mpis = operation->is_mpis(route);
+  const Operation::Outcome outcome = operation->outcome();
+  release(std::move(operation));
+  if (outcome.code != MPI_SUCCESS) throw CallError(outcome.code, outcome.message, outcome.seen);
+  return !mpis;
+}
+
+void run_to_end(std::unique_ptr<Operation> operation) {
+  Route none;
+  static_cast<void>(run_to_end(std::move(operation), none));
+}
+
+bool submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep, MPI_Comm comm,
+                      MPI_Request* request, std::unique_ptr<StagedCall> staged) {
+  const bool persistent = operation->call().mode == Mode::persistent;
+  if (persistent) {
+    complete(*operation);
+    if (const Operation::Outcome outcome = operation->outcome(); outcome.code != MPI_SUCCESS) {
+      release(std::move(operation));
+      if (outcome.out_of_tags) return false;
+      throw CallError(outcome.code, outcome.message, outcome.seen);
+    }
   }
-  const int code = Progress::instance().prepare(
-      std::make_unique<PersistentTask>(std::move(operation), std::move(keep), std::move(staged),
-                                       errors_are_fatal(comm)),
-      request);
+  auto task = std::make_unique<OperationTask>(std::move(operation), std::move(keep), std::move(staged),
+                                              persistent, persistent && errors_are_fatal(comm));
+  if (!persistent) {
+    submit(std::move(task), request);
+    return true;
+  }
+  const int code = Progress::instance().prepare(std::move(task), request);
   require_progress(code);
   check_mpi(code, "MPI_Ssend_init");
   return true;

@@ -1,5 +1,5 @@
 /// @file
-/// Operations that end later, as MPI requests.
+/// Operations in use: blocking ones run to their end, the others as MPI requests.
 #pragma once
 
 #include <mpi.h>
@@ -22,14 +22,23 @@ inline void require_request(const MPI_Request* request) {
 /// The request of a task that makes progress from now on. Throws CallError.
 void submit(std::unique_ptr<Task> task, MPI_Request* request);
 
-/// Nonblocking and persistent requests of operations that were begun and filled. `keep` is held as long as
-/// the operation is in use; `staged`: copies of buffers in GPU memory on which it works, or null. Throw
-/// CallError. prepare_operation() returns false, on all ranks, when too many persistent requests of the
-/// communicator live.
-void submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
-                      MPI_Request* request, std::unique_ptr<StagedCall> staged = nullptr);
-[[nodiscard]] bool prepare_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
-                                     MPI_Comm comm, MPI_Request* request,
-                                     std::unique_ptr<StagedCall> staged = nullptr);
+/// An operation that was begun (see there): one that was used before, with its memory, where there is one.
+/// Thread-safe.
+[[nodiscard]] std::unique_ptr<Operation> begin_operation(std::shared_ptr<CommState> state, Mode mode,
+                                                         const char* function, MPI_Comm comm = MPI_COMM_NULL);
+
+/// Runs it to its end and takes it back. False: MPI is to carry it out, see `route`. Throws CallError when it
+/// failed.
+bool run_to_end(std::unique_ptr<Operation> operation, Route& route);
+/// The same for one that MPI cannot carry out.
+void run_to_end(std::unique_ptr<Operation> operation);
+
+/// The nonblocking or persistent request of an operation that was begun and filled. `keep` is held as long as
+/// the operation is in use; `comm`: the program's, whose error handler a persistent one minds; `staged`:
+/// copies of buffers in GPU memory on which it works, or null. False, on all ranks: too many persistent
+/// requests of the communicator live. Throws CallError.
+[[nodiscard]] bool submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep,
+                                    MPI_Comm comm, MPI_Request* request,
+                                    std::unique_ptr<StagedCall> staged = nullptr);
 
 }  // namespace tapa

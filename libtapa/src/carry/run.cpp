@@ -100,7 +100,7 @@ void Run::begin_memory(const Call& c) {
         blocks.recv[i].data = staging_.recv()[i];
       }
     });
-    if (staged_ && sums) sums_.start(c, staging_.send());
+    if (staged_ && sums) sums_.start_sums(c, staging_.send());
   }
   const bool overwrites =
       exchange.overlaps && (overlaps || std::ranges::any_of(exchange.recv, &Block::dense));
@@ -126,10 +126,10 @@ void Run::begin_plan(const Call& c) {
     executor_->bind(staging_.send(), staging_.recv());
   } catch (const std::exception&) {
     failure_ = std::current_exception();
-    if (sums) sums_.start(c, {});
+    if (sums) sums_.start_sums(c, {});
     return executor_->start_blind(first_tag);
   }
-  if (sums) sums_.start(c, staging_.send());
+  if (sums) sums_.start_sums(c, staging_.send());
   executor_->start(first_tag);
 }
 
@@ -153,9 +153,8 @@ bool Run::advance(const Call& c, bool block) {
     return ended;
   } catch (...) {
     buffers_->release();
-    if (c.rules->compares() && !memory_.exchange().sizes_agree())
-      return true;  // all ranks say which block it is
-    if (is_given_up(c)) return true;
+    // Where sizes differ all ranks say which block it is.
+    if ((c.rules->compares() && !memory_.exchange().sizes_agree()) || is_given_up(c)) return true;
     throw;
   }
 }
@@ -172,7 +171,7 @@ std::optional<std::uint64_t> Run::bytes_through_memory() const {
 
 bool Run::check_sums(const Call& c) {
   if (!sums_.test()) return false;
-  sums_.check(c, staging_.recv());
+  sums_.check_sums(c, staging_.recv());
   return true;
 }
 

@@ -73,7 +73,7 @@ class Run {
   std::unique_ptr<Executor> executor_;
   Staging staging_;
   bool staged_ = false;  // whether that says where blocks arrive
-  Checksums sums_;
+  CallNumbers sums_;
   std::exception_ptr failure_;  // with it this rank takes part by empty messages only
 };
 

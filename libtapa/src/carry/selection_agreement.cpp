@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "carry/operation_pool.hpp"
+#include "carry/requests.hpp"
 #include "run/error.hpp"
 
 namespace tapa {
@@ -56,8 +56,7 @@ std::vector<Block> blocks_of(std::byte* at, const std::vector<std::size_t>& size
 /// Sends blocks to all ranks and receives others. `uniform`: all have the same size, on all ranks.
 void exchange_blocks(const std::shared_ptr<CommState>& state, bool uniform, std::vector<Block> send,
                      std::vector<Block> recv) {
-  auto operation = acquire_operation();
-  operation->begin(state, Mode::blocking, "TAPA_Selection_create");
+  auto operation = begin_operation(state, Mode::blocking, "TAPA_Selection_create");
   Exchange& e = operation->call().exchange;
   e = {};
   e.uniform = uniform;
@@ -89,7 +88,6 @@ class Lists {
 
  private:
   void check_counts(int ranks) const;
-  void check_one_list(int ranks) const;
 
   const SelectionArguments& arguments_;
   std::vector<std::size_t> first_;
@@ -113,15 +111,12 @@ Lists::Lists(const SelectionArguments& arguments, int ranks) : arguments_(argume
   if (!arguments.has_result)
     throw CallError(MPI_ERR_ARG, "selection is null, expected the address of a TAPA_Selection");
   check_counts(ranks);
-  if (arguments.one_list) {
-    check_one_list(ranks);
-    return;
-  }
   std::size_t first = 0;
   for (int d = 0; d < ranks; ++d) {
     first_.push_back(first);
+    if (arguments.one_list && rows(d) == 0) continue;
     check_active(of(d), rows(d), first, "the block for rank " + std::to_string(d));
-    first += static_cast<std::size_t>(arguments.nactive[d]);
+    if (!arguments.one_list) first += static_cast<std::size_t>(arguments.nactive[d]);
   }
 }
 
@@ -137,20 +132,11 @@ void Lists::check_counts(int ranks) const {
   if (total > 0) require_array(arguments_.active, "active");
 }
 
-void Lists::check_one_list(int ranks) const {
-  for (int d = 0; d < ranks; ++d) {
-    if (rows(d) > 0) check_active(of(d), rows(d), 0, "the block for rank " + std::to_string(d));
-  }
-}
-
 std::span<const int> Lists::of(int dst) const {
-  if (arguments_.one_list) {
-    const bool empty = rows(dst) == 0;  // blocks without rows have no active ones either
-    return {arguments_.active, empty ? 0 : static_cast<std::size_t>(arguments_.nactive[0])};
-  }
-  const auto d = static_cast<std::size_t>(dst);
-  return {arguments_.active == nullptr ? nullptr : arguments_.active + first_[d],
-          static_cast<std::size_t>(arguments_.nactive[dst])};
+  const bool one = arguments_.one_list;
+  const bool empty = one && rows(dst) == 0;  // blocks without rows have no active ones either
+  const int count = empty ? 0 : arguments_.nactive[one ? 0 : dst];
+  return {arguments_.active + first_[static_cast<std::size_t>(dst)], static_cast<std::size_t>(count)};
 }
 
 /// The first level whose messages carry active rows only.

@@ -1,19 +1,15 @@
 #include "comm/call_notes.hpp"
 
 #include <exception>
-#include <mutex>
 #include <utility>
 
 #include "comm/registry.hpp"
 #include "report/call_samples.hpp"
+#include "run/locked.hpp"
 
 namespace tapa {
 
 namespace {
-
-const Side& sent_side(const Arguments& a) {
-  return a.in_place() ? a.recv : a.send;
-}
 
 /// What cannot be counted is missing in the report, and nowhere else: ranks stay in step.
 template <class Body>
@@ -34,16 +30,10 @@ bool hears_all(const Arguments& a, const CommState& state) {
   return true;
 }
 
-/// Never destroyed: MPI may end after static objects do.
-struct Kept {
-  std::mutex mutex;
-  std::vector<double> traffic;  // by rank of the world
+/// Of communicators that have ended, by rank of the world.
+struct KeptTraffic {
+  std::vector<double> to;
 };
-
-Kept& kept() {
-  static auto* const instance = new Kept;
-  return *instance;
-}
 
 void add_traffic(const Membership& membership, const CommParts& parts, std::vector<double>& to) {
   const double each = bytes_to_each(parts.report.rows({}, 0, static_cast<int>(membership.in_world.size())));
@@ -79,7 +69,7 @@ void note_time(CommState& state, const Arguments& a, double seconds) noexcept {
   quietly([&] {
     const std::uint64_t call = state.parts()->report.blocking_calls();
     if (!wants_sample(state.membership().id(), call) || !hears_all(a, state)) return;
-    const std::size_t bytes = bytes_of(a, sent_side(a), state.size()) + bytes_of(a, a.recv, state.size());
+    const std::size_t bytes = bytes_of(a, a.sent(), state.size()) + bytes_of(a, a.recv, state.size());
     note_time(state, *state.parts(), bytes, seconds);
   });
 }
@@ -88,7 +78,7 @@ void note_traffic(const Arguments& a, int ranks, CommState& state) noexcept {
   quietly([&] {
     const auto each = static_cast<double>(state.parts()->traffic.begin());
     if (each == 0) return;
-    const Side& side = sent_side(a);
+    const Side& side = a.sent();
     std::vector<std::pair<int, double>> sent;
     for (int block = 0; block < a.blocks(side, ranks); ++block) {
       if (a.leads_nowhere(side, block) || side.type_of(block) == MPI_DATATYPE_NULL) continue;
@@ -121,18 +111,11 @@ void note_traffic(std::span<const SparseMessage> sent, Traffic& traffic) noexcep
 
 void keep_traffic(const Membership& membership, const CommParts& parts) {
   if (!report_is_wanted() || membership.world != World::of_process()) return;
-  Kept& k = kept();
-  const std::lock_guard lock(k.mutex);
-  add_traffic(membership, parts, k.traffic);
+  add_traffic(membership, parts, locked<KeptTraffic>()->to);
 }
 
 std::vector<double> traffic_to(int ranks) {
-  std::vector<double> traffic;
-  {
-    Kept& k = kept();
-    const std::lock_guard lock(k.mutex);
-    traffic = k.traffic;
-  }
+  std::vector<double> traffic = locked<KeptTraffic>()->to;
   for (const auto& state : living_states()) {
     if (state->membership().world == World::of_process())
       add_traffic(state->membership(), *state->parts(), traffic);

@@ -22,6 +22,7 @@
 #include "comm/shared_regions.hpp"
 #include "report/report.hpp"
 #include "report/traffic.hpp"
+#include "run/locked.hpp"
 #include "run/memory_run.hpp"
 #include "run/sparse_exchange.hpp"
 
@@ -131,18 +132,8 @@ class CommState : public std::enable_shared_from_this<CommState> {
   /// Frees what serves such buffers. Collective: when the communicator is freed, or MPI_Finalize has begun.
   void release_device();
 
-  /// The parts, locked as long as the result lives. No MPI call may be made meanwhile.
-  class Locked {
-   public:
-    Locked(std::mutex& mutex, CommParts& parts) : lock_(mutex), parts_(&parts) {}
-    CommParts* operator->() const { return parts_; }
-    CommParts& operator*() const { return *parts_; }
-
-   private:
-    std::unique_lock<std::mutex> lock_;
-    CommParts* parts_;
-  };
-  [[nodiscard]] Locked parts() { return {mutex_, *parts_}; }
+  /// The parts. No MPI call may be made while they are locked.
+  [[nodiscard]] Locked<CommParts> parts() { return {mutex_, *parts_}; }
 
   /// How ranks wait for each other.
   [[nodiscard]] Waiter waiter() const { return {space_.comm, membership_.world->shm(), rules().wait}; }

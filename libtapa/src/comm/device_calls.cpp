@@ -60,18 +60,9 @@ bool DeviceCalls::BlockList::in_row() const {
 class DeviceCalls::Places {
  public:
   Places(const Side& side, const BlockList& list) : driver_(cuda_driver()), list_(list) {
-    if (driver_ == nullptr || side.buffer == nullptr) return;
-    std::uintptr_t low = std::numeric_limits<std::uintptr_t>::max();
-    std::uintptr_t high = 0;
-    for (std::size_t peer = 0; peer < list.bytes.size(); ++peer) {
-      if (list.bytes[peer] == 0) continue;
-      low = std::min<std::uintptr_t>(low, list.displs[peer]);
-      high = std::max<std::uintptr_t>(high, list.displs[peer]);
-    }
-    if (high == 0) return;
-    look(low);
-    if (memory_.on_device) return;
-    if (high != low) look(high);
+    if (driver_ == nullptr || side.buffer == nullptr || list.total == 0) return;
+    look(list.low);
+    if (!memory_.on_device && list.high != list.low) look(list.high);
     on_host_ = !memory_.on_device;
   }
   /// That of the block that begins at an address.
@@ -101,7 +92,8 @@ void DeviceCalls::describe(const Arguments& a, const Side& side, BlockList& list
   list.memory.reset();
   list.parts.clear();
   list.longest = list.total = 0;
-  list.base = nullptr;
+  list.low = std::numeric_limits<std::uintptr_t>::max();
+  list.high = 0;
   TypeInfo info;
   for (int peer = 0; peer < ranks_; ++peer) {
     const auto at = static_cast<std::size_t>(peer);
@@ -112,12 +104,18 @@ void DeviceCalls::describe(const Arguments& a, const Side& side, BlockList& list
     if (bytes == 0) continue;
     const MPI_Aint offset = block_offset(a.form, side, info, peer) + info.first;
     list.displs[at] = reinterpret_cast<std::uintptr_t>(address_at(side.buffer, offset));
+    list.low = std::min<std::uintptr_t>(list.low, list.displs[at]);
+    list.high = std::max<std::uintptr_t>(list.high, list.displs[at]);
     list.place.dense = list.place.dense && info.dense(count);
     list.longest = std::max(list.longest, bytes);
     list.total += bytes;
   }
   locate(side, list);
-  rebase(list);
+  list.base = list.total == 0 ? nullptr : reinterpret_cast<std::byte*>(list.low);
+  for (int peer = 0; peer < ranks_; ++peer) {
+    const auto at = static_cast<std::size_t>(peer);
+    if (list.bytes[at] > 0) list.displs[at] -= list.low;
+  }
 }
 
 /// Which memory the blocks are in.
@@ -135,19 +133,6 @@ void DeviceCalls::locate(const Side& side, BlockList& list) {
   }
   for (const CudaMemory& part : list.parts) cuda_driver()->settle(part);
   if (memory.on_device) list.last = memory;
-}
-
-/// Displacements count from the lowest block on.
-void DeviceCalls::rebase(BlockList& list) {
-  std::uintptr_t low = std::numeric_limits<std::uintptr_t>::max();
-  for (std::size_t peer = 0; peer < list.bytes.size(); ++peer) {
-    if (list.bytes[peer] > 0) low = std::min<std::uintptr_t>(low, list.displs[peer]);
-  }
-  if (list.total == 0) return;
-  list.base = reinterpret_cast<std::byte*>(low);
-  for (std::size_t peer = 0; peer < list.bytes.size(); ++peer) {
-    if (list.bytes[peer] > 0) list.displs[peer] -= low;
-  }
 }
 
 /// What this rank says of its buffers. A rank that has nothing on a device yet cannot tell where its part of

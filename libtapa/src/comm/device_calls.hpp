@@ -52,19 +52,18 @@ class DeviceCalls {
   struct BlockList {
     std::vector<std::size_t> bytes, displs;  // displacements from `base`
     std::byte* base = nullptr;               // the lowest block that has any bytes
+    std::uintptr_t low = 0, high = 0;        // where that one and the highest begin
+    std::size_t longest = 0, total = 0;
     SidePlace place;
     std::optional<CudaMemory> memory;  // of a block that is on a device
     CudaMemory last;                   // where a block of the last call was
     std::vector<CudaMemory> parts;     // all allocations that blocks are in
     void note(const CudaMemory& part);
     [[nodiscard]] bool in_row() const;
-    std::size_t longest = 0;
-    std::size_t total = 0;
   };
   class Places;
   void describe(const Arguments& arguments, const Side& side, BlockList& list);
   void locate(const Side& side, BlockList& list);
-  static void rebase(BlockList& list);
   [[nodiscard]] bool serves(const CudaMemory& memory) const;
   [[nodiscard]] std::uint64_t look_at(const Arguments& arguments);
   [[nodiscard]] std::uint64_t common_bits(Waiter waiter);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <limits>
 #include <memory>
@@ -39,69 +38,34 @@ namespace {
 constexpr std::size_t kMostSamples = std::size_t{1} << 20;
 constexpr std::size_t kLeastSamples = 16;
 
-/// What a rank tells rank 0: its samples, and its part of the report.
-struct RankRecord {
-  std::vector<CallSample> samples;
-  std::string text;
-};
-
-std::string pack(const RankRecord& record) {
-  const std::size_t number = record.samples.size();
-  std::string packed(sizeof number + number * sizeof(CallSample), '\0');
-  std::memcpy(packed.data(), &number, sizeof number);
-  if (number > 0)
-    std::memcpy(packed.data() + sizeof number, record.samples.data(), number * sizeof(CallSample));
-  return packed + record.text;
-}
-
-RankRecord unpack(const std::string& packed) {
-  RankRecord record;
-  std::size_t number = 0;
-  if (packed.size() < sizeof number) return record;
-  std::memcpy(&number, packed.data(), sizeof number);
-  const std::size_t room = (packed.size() - sizeof number) / sizeof(CallSample);
-  record.samples.resize(std::min(number, room));
-  const std::size_t bytes = record.samples.size() * sizeof(CallSample);
-  if (bytes > 0) std::memcpy(record.samples.data(), packed.data() + sizeof number, bytes);
-  record.text = packed.substr(sizeof number + bytes);
-  return record;
-}
-
-/// Where each rank's text begins on rank 0, and where the last ends.
-std::vector<int> starts_of(const std::vector<int>& lengths) {
-  std::vector<int> starts(lengths.size() + 1);
-  std::partial_sum(lengths.begin(), lengths.end(), starts.begin() + 1);
-  return starts;
-}
-
-/// Every rank's on rank 0, nothing on the others. Collective. What is too long in all is cut. Throws on all
-/// ranks where rank 0 has no memory for it.
-std::vector<std::string> gather(MPI_Comm comm, std::string mine) {
-  int rank = 0;
-  int ranks = 0;
-  check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  check_mpi(PMPI_Comm_size(comm, &ranks), "MPI_Comm_size");
-  const auto most = static_cast<std::size_t>(std::numeric_limits<int>::max() / ranks);
-  mine.resize(std::min(mine.size(), most));
-  const int length = static_cast<int>(mine.size());
+/// Every rank's values on rank 0, nothing on the others. Collective over MPI_COMM_WORLD. What is too long in
+/// all is cut. Throws on all ranks where rank 0 has no memory for it.
+template <class Value>
+std::vector<std::vector<Value>> gather(std::span<const Value> mine, int rank, int ranks) {
+  const auto most = static_cast<std::size_t>(std::numeric_limits<int>::max() / ranks) / sizeof(Value);
+  mine = mine.first(std::min(mine.size(), most));
+  const int length = static_cast<int>(mine.size_bytes());
   std::vector<int> lengths;
   const auto count = static_cast<std::size_t>(rank == 0 ? ranks : 0);
-  if (!on_all_ranks(comm, [&] { lengths.resize(count); })) throw std::bad_alloc();
-  check_mpi(PMPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, comm), "MPI_Gather");
+  if (!on_all_ranks(MPI_COMM_WORLD, [&] { lengths.resize(count); })) throw std::bad_alloc();
+  check_mpi(PMPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, MPI_COMM_WORLD), "MPI_Gather");
   std::vector<int> starts;
-  std::string all;
+  std::vector<Value> all;
   const auto make_room = [&] {
-    starts = starts_of(lengths);
-    all.resize(static_cast<std::size_t>(starts.back()));
+    starts.resize(count);
+    std::exclusive_scan(lengths.begin(), lengths.end(), starts.begin(), 0);
+    all.resize(static_cast<std::size_t>(std::reduce(lengths.begin(), lengths.end())) / sizeof(Value));
   };
-  if (!on_all_ranks(comm, make_room)) throw std::bad_alloc();
-  check_mpi(PMPI_Gatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(), MPI_CHAR,
-                         0, comm),
+  if (!on_all_ranks(MPI_COMM_WORLD, make_room)) throw std::bad_alloc();
+  check_mpi(PMPI_Gatherv(mine.data(), length, MPI_BYTE, all.data(), lengths.data(), starts.data(), MPI_BYTE,
+                         0, MPI_COMM_WORLD),
             "MPI_Gatherv");
-  std::vector<std::string> texts;
-  for (std::size_t r = 0; r < lengths.size(); ++r)
-    texts.push_back(all.substr(static_cast<std::size_t>(starts[r]), static_cast<std::size_t>(lengths[r])));
-  return texts;
+  std::vector<std::vector<Value>> values;
+  for (auto next = all.begin(); const int bytes : lengths) {
+    const auto first = std::exchange(next, next + bytes / static_cast<int>(sizeof(Value)));
+    values.emplace_back(first, next);
+  }
+  return values;
 }
 
 /// What all ranks know together, on rank 0.
@@ -210,8 +174,8 @@ ReportHead head_of(JobView job) {
 }
 
 /// Of the communicators of which this is rank 0; of those of one rank only the job's rank 0's are
-/// interesting.
-std::string own_report(int world_rank, JobView job) {
+/// interesting. `job`: on rank 0.
+std::string own_report(int world_rank, JobView job = {}) {
   auto rows = report_rows();
   if (world_rank != 0) std::erase_if(rows, [](const ReportRow& row) { return row.ranks == 1; });
   for (ReportRow& row : rows) row.function = name_here(row.function);
@@ -229,28 +193,25 @@ std::string whole_report(const std::shared_ptr<World>& world, int rank) {
   int ranks = 0;
   check_mpi(PMPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
   const auto most = std::max(kLeastSamples, kMostSamples / static_cast<std::size_t>(ranks));
-  std::string mine;
+  std::vector<CallSample> samples;
+  std::string text;
   try {
-    mine = pack({kept_samples(most), rank == 0 ? "" : own_report(rank, {})});
+    samples = kept_samples(most);
+    if (rank != 0) text = own_report(rank);
   } catch (const std::exception&) {  // the others wait for this rank
-    mine.clear();
+    samples.clear();
   }
-  const auto texts = gather(MPI_COMM_WORLD, std::move(mine));
+  const auto all_samples = gather<CallSample>(samples, rank, ranks);
+  const auto texts = gather<char>(text, rank, ranks);
   if (rank != 0) return {};
-  std::string others;
-  std::vector<std::vector<CallSample>> samples;
-  for (const std::string& packed : texts) {
-    RankRecord record = unpack(packed);
-    samples.push_back(std::move(record.samples));
-    others += record.text;
-  }
-  JobView job;
+  JobView job{find_lateness(all_samples), {}, std::nullopt};
   if (traffic) {
     job.levels = traffic->levels();
     job.order = traffic->order();
   }
-  job.lateness = find_lateness(samples);
-  return own_report(rank, std::move(job)) + others;
+  std::string report = own_report(rank, std::move(job));
+  for (const std::vector<char>& part : texts) report.append(part.begin(), part.end());
+  return report;
 }
 
 }  // namespace
@@ -262,11 +223,11 @@ void print_report() noexcept {
   try {
     const auto world = World::of_process();
     const bool all = world && world->options()->settings().report != Reporting::off;
-    print(all ? whole_report(world, rank) : own_report(rank, {}));
+    print(all ? whole_report(world, rank) : own_report(rank));
   } catch (const std::exception& e) {
     try {
       log_warn(std::string("the ranks' reports come apart: ") + e.what());
-      print(own_report(rank, {}));
+      print(own_report(rank));
     } catch (const std::exception&) {  // without a report the program ends as it would
     }
   }

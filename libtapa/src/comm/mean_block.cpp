@@ -8,25 +8,22 @@ namespace tapa {
 
 // The sum is started at calls 0, 1, 2, 4, 8, ... and every 16th. Call 0 waits for its own sum, later ones for
 // that of an earlier call, which is complete as a rule: what is agreed costs no round trip.
-bool MeanBlock::agree(const MessageSpace& space, int tag, int rank, int ranks, std::size_t own_bytes,
-                      std::size_t& mean) {
+std::optional<std::size_t> MeanBlock::agree(const MessageSpace& space, int tag, int rank, int ranks,
+                                            std::size_t own_bytes) {
   const auto start = [&] {
     const std::uint64_t own = own_bytes;
     constexpr Combine how = Combine::sum;
     sum_.start(space, tag, rank, ranks, {&own, 1}, {&how, 1});
-    pending_ = true;
   };
-  if (calls_ == 0 && !pending_) start();
-  if (pending_) {
-    if (!sum_.test()) return false;
-    pending_ = false;
+  if (calls_ == 0 && !sum_.pending()) start();
+  if (sum_.pending()) {
+    if (!sum_.test()) return std::nullopt;
     const auto blocks = static_cast<std::uint64_t>(ranks) * static_cast<std::uint64_t>(ranks);
     mean_ = size_class_of(static_cast<std::size_t>(sum_.result()[0] / blocks));
   }
-  mean = mean_;
   if (calls_ > 0 && (std::has_single_bit(calls_) || calls_ % 16 == 0)) start();
   ++calls_;
-  return true;
+  return mean_;
 }
 
 void MeanBlock::note(std::optional<std::uint64_t> bytes, int size) {

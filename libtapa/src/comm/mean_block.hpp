@@ -14,10 +14,10 @@ namespace tapa {
 /// tell it on the side (shared()), all others by a sum that is under way while calls go on (agree()).
 class MeanBlock {
  public:
-  /// Called in turn by each such call with the bytes that it sends; false until the number is there. `tag`:
+  /// Called in turn by each such call with the bytes that it sends; nothing until the number is there. `tag`:
   /// for this alone. Throws CallError. No lock may be held, as MPI is called.
-  [[nodiscard]] bool agree(const MessageSpace& space, int tag, int rank, int ranks, std::size_t own_bytes,
-                           std::size_t& mean);
+  [[nodiscard]] std::optional<std::size_t> agree(const MessageSpace& space, int tag, int rank, int ranks,
+                                                 std::size_t own_bytes);
 
   /// A call over shared buffers has ended in which all ranks together sent so many bytes; nothing: the call
   /// was left to MPI.
@@ -39,7 +39,6 @@ class MeanBlock {
   std::optional<std::size_t> shared_;
   unsigned by_mpi_ = 0;      // calls left to MPI since it was told
   std::uint64_t calls_ = 0;  // of agree() that ended
-  bool pending_ = false;
   SmallReduce sum_;
   std::size_t mean_ = 0;
 };

@@ -82,11 +82,8 @@ Decision PlanChooser::decide(std::size_t bytes, Offer offer) {
   if (!settings.enable && offer.mpi) return {only(Algorithm::mpi), "mpi", "TAPA_ENABLE=0", 0};
   if (machine_.gpu_memory && offer.mpi) return {only(Algorithm::mpi), "mpi", "a rank uses a GPU", 0};
   if (settings.plan) return decide_forced(*settings.plan, offer);
-  if (offer.memory && sure(bytes) && !settings.explain) {
-    Decision decision{{}, "memory", "the fastest for blocks of this size", 0};
-    decision.choice.algorithm = Algorithm::memory;
-    return decision;
-  }
+  if (offer.memory && sure(bytes) && !settings.explain)
+    return {only(Algorithm::memory), "memory", "the fastest for blocks of this size", 0};
   if (!decided_ || decided_->bytes != bytes || decided_->offer != offer) {
     decided_ = Decided{bytes, offer, decide_by_rank(bytes, offer)};
   }

@@ -10,6 +10,7 @@
 #include "run/datatype.hpp"
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
+#include "run/locked.hpp"
 #include "run/log.hpp"
 #include "run/private_comm.hpp"
 #include "run/progress.hpp"
@@ -22,19 +23,12 @@ namespace tapa {
 
 namespace {
 
-/// Library state: the keyvals and the states that live. Never destroyed: MPI_Finalize may come after static
-/// objects end.
+/// Library state: the keyvals and the states that live.
 struct Registry {
-  std::mutex mutex;
   int keyval = MPI_KEYVAL_INVALID;      // communicator -> state
   int end_keyval = MPI_KEYVAL_INVALID;  // on MPI_COMM_SELF: its deletion is the first thing MPI_Finalize does
   std::vector<std::weak_ptr<CommState>> states;
 };
-
-Registry& registry() {
-  static auto* instance = new Registry;
-  return *instance;
-}
 
 using Holder = std::shared_ptr<CommState>;
 
@@ -67,43 +61,39 @@ void make_keyvals(Registry& r) {
 }  // namespace
 
 std::vector<Holder> living_states() {
-  Registry& r = registry();
-  const std::lock_guard lock(r.mutex);
+  const auto r = locked<Registry>();
   std::vector<Holder> living;
-  for (const auto& weak : r.states) {
+  for (const auto& weak : r->states) {
     if (auto state = weak.lock()) living.push_back(std::move(state));
   }
   return living;
 }
 
 std::shared_ptr<CommState> find_state(MPI_Comm comm) {
-  Registry& r = registry();
-  const std::lock_guard lock(r.mutex);
-  if (r.keyval == MPI_KEYVAL_INVALID) return nullptr;
+  const auto r = locked<Registry>();
+  if (r->keyval == MPI_KEYVAL_INVALID) return nullptr;
   void* value = nullptr;
   int found = 0;
-  check_mpi(PMPI_Comm_get_attr(comm, r.keyval, static_cast<void*>(&value), &found), "MPI_Comm_get_attr");
+  check_mpi(PMPI_Comm_get_attr(comm, r->keyval, static_cast<void*>(&value), &found), "MPI_Comm_get_attr");
   return found != 0 ? *static_cast<Holder*>(value) : nullptr;
 }
 
 std::shared_ptr<CommState> state_of(MPI_Comm comm) {
   if (auto state = find_state(comm)) return state;
-  Registry& r = registry();
-  const std::lock_guard lock(r.mutex);
-  make_keyvals(r);
+  const auto r = locked<Registry>();
+  make_keyvals(*r);
   const Progress::Pause pause;  // what tasks do may need the registry too
   auto state = std::make_shared<CommState>(comm);
   auto holder = std::make_unique<Holder>(state);
-  check_mpi(PMPI_Comm_set_attr(comm, r.keyval, holder.get()), "MPI_Comm_set_attr");
+  check_mpi(PMPI_Comm_set_attr(comm, r->keyval, holder.get()), "MPI_Comm_set_attr");
   static_cast<void>(holder.release());
   return state;
 }
 
 void enlist(const std::shared_ptr<CommState>& state) {
-  Registry& r = registry();
-  const std::lock_guard lock(r.mutex);
-  std::erase_if(r.states, [](const auto& weak) { return weak.expired(); });
-  r.states.push_back(state);
+  const auto r = locked<Registry>();
+  std::erase_if(r->states, [](const auto& weak) { return weak.expired(); });
+  r->states.push_back(state);
 }
 
 void end_states() {
@@ -122,9 +112,9 @@ void end_states() {
   if (const auto world = World::of_process()) world->release();
   free_alone_comm();
   free_type_keyval();
-  Registry& r = registry();
-  if (r.keyval != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&r.keyval);
-  if (r.end_keyval != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&r.end_keyval);
+  const auto r = locked<Registry>();
+  if (r->keyval != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&r->keyval);
+  if (r->end_keyval != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&r->end_keyval);
 }
 
 std::vector<ReportRow> report_rows() {

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <ctime>
 #include <exception>
-#include <mutex>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
@@ -22,6 +21,7 @@
 #include "files/environment.hpp"
 #include "files/input_file.hpp"
 #include "files/paths.hpp"
+#include "run/locked.hpp"
 #include "run/log.hpp"
 #include "run/world.hpp"
 #include "tapa/tapa.h"
@@ -84,16 +84,11 @@ std::string settings_digest(const Options& options) {
   return digest_of(text);
 }
 
-/// What this process knows. Never destroyed: MPI_Finalize may come after static objects end.
+/// What this process knows.
 struct Notes {
-  std::mutex mutex;
   Results run;
   Autotuner::Used used;
 };
-Notes& notes() {
-  static auto* const instance = new Notes;
-  return *instance;
-}
 
 /// As the file was when it was first asked for.
 const Results& results_before(const std::string& file) {
@@ -113,9 +108,7 @@ bool keeps_file() {
 
 /// Of communicators of so many ranks.
 Results found_here(int ranks) {
-  Notes& known = notes();
-  const std::lock_guard lock(known.mutex);
-  Results found = known.run;
+  Results found = locked<Notes>()->run;
   std::erase_if(found.shapes, [&](const ShapeResults& shape) { return shape.ranks != ranks; });
   return found;
 }
@@ -132,28 +125,26 @@ std::string digest(const MachineView& machine) {
 
 void note(CommState& state) {
   if (!state.ready() || state.membership().world != World::of_process()) return;
-  const auto locked = state.parts();
-  const Options& options = *locked->chooser.options();
-  std::vector<SizeResult> sizes = locked->tuner.results(today() - kResultsDays / 2);
+  const auto parts = state.parts();
+  const Options& options = *parts->chooser.options();
+  std::vector<SizeResult> sizes = parts->tuner.results(today() - kResultsDays / 2);
   if (sizes.empty() || altered(options)) return;
-  Notes& known = notes();
-  const std::lock_guard lock(known.mutex);
-  known.used.sizes += locked->tuner.used().sizes;
-  known.used.refuted += locked->tuner.used().refuted;
-  add_to_run(known.run,
-             {results_where(options), state.size(), digest(locked->chooser.machine()), 0, std::move(sizes)});
+  const auto known = locked<Notes>();
+  known->used.sizes += parts->tuner.used().sizes;
+  known->used.refuted += parts->tuner.used().refuted;
+  add_to_run(known->run,
+             {results_where(options), state.size(), digest(parts->chooser.machine()), 0, std::move(sizes)});
 }
 
 void save() {
   const std::string file = results_file(own_options());
-  Notes& known = notes();
-  const std::lock_guard lock(known.mutex);
-  if (known.run.shapes.empty()) return;
+  const auto known = locked<Notes>();
+  if (known->run.shapes.empty()) return;
   const Results before = read_results(file);
-  const Results after = merged(before, known.run, today());
+  const Results after = merged(before, known->run, today());
   if (!differs(before, after)) return;
   const std::string problem = write_results(file, after);
-  const std::size_t lost = without_room(known.run, after);
+  const std::size_t lost = without_room(known->run, after);
   log_info("cache " + file +
            (!problem.empty() ? ": cannot be written: " + problem
             : lost == 0      ? ": written"
@@ -231,12 +222,11 @@ void keep_results(CommState& state) noexcept {
 
 std::string results_report() {
   if (!keeps_file()) return {};
-  Notes& known = notes();
-  const std::lock_guard lock(known.mutex);
+  const auto known = locked<Notes>();
   const std::string file = " (" + results_file(own_options()) + ")";
-  if (known.used.sizes == 0) return "no earlier run's results fit" + file;
-  return "earlier runs' results begin " + std::to_string(known.used.sizes) + " sizes, " +
-         std::to_string(known.used.refuted) + " of them hold no more" + file;
+  if (known->used.sizes == 0) return "no earlier run's results fit" + file;
+  return "earlier runs' results begin " + std::to_string(known->used.sizes) + " sizes, " +
+         std::to_string(known->used.refuted) + " of them hold no more" + file;
 }
 
 void save_results() noexcept {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <mutex>
 #include <vector>
 
 #include "run/device_memory.hpp"
 #include "run/error.hpp"
+#include "run/locked.hpp"
 #include "run/on_all_ranks.hpp"
 
 namespace tapa {
@@ -15,16 +15,9 @@ namespace tapa {
 namespace {
 
 struct Retired {
-  std::mutex mutex;
   std::vector<DeviceEngine> engines;
   std::size_t lost = 0;  // weight of those whose memory stays until the process ends
 };
-
-// Never destroyed: MPI may end after static objects do.
-Retired& retired() {
-  static auto* const instance = new Retired;
-  return *instance;
-}
 
 constexpr std::size_t kMostEngines = 8;  // engines in one go
 using Numbers = std::array<std::uint64_t, kMostEngines>;
@@ -32,8 +25,7 @@ using Numbers = std::array<std::uint64_t, kMostEngines>;
 /// Takes the oldest that had the ranks of `comm` off the list, in order of numbers.
 std::vector<DeviceEngine> take(MPI_Comm comm) {
   std::vector<DeviceEngine> taken;
-  const std::lock_guard lock(retired().mutex);
-  std::erase_if(retired().engines, [&](const DeviceEngine& old) {
+  std::erase_if(locked<Retired>()->engines, [&](const DeviceEngine& old) {
     int result = MPI_UNEQUAL;
     const bool same = taken.size() < kMostEngines &&
                       PMPI_Comm_compare(comm, old.comm, &result) == MPI_SUCCESS && result == MPI_CONGRUENT;
@@ -71,8 +63,7 @@ void free_engine(DeviceEngine old, MPI_Comm comm) {
     cuda_driver()->end_stream(old.near, old.stream);
     cuda_driver()->free_device(old.near, old.probe);
   } else if (here) {
-    const std::lock_guard lock(retired().mutex);
-    retired().lost += old.weight;
+    locked<Retired>()->lost += old.weight;
   }
   PMPI_Comm_free(&old.comm);
 }
@@ -90,14 +81,13 @@ std::uint64_t new_engine_number() {
 }
 
 void retire_engine(const DeviceEngine& engine) {
-  const std::lock_guard lock(retired().mutex);
-  retired().engines.push_back(engine);
+  locked<Retired>()->engines.push_back(engine);
 }
 
 bool too_many_retired_engines() {
-  const std::lock_guard lock(retired().mutex);
-  std::size_t kept = retired().lost;
-  for (const DeviceEngine& engine : retired().engines) kept += engine.weight;
+  const auto retired = locked<Retired>();
+  std::size_t kept = retired->lost;
+  for (const DeviceEngine& engine : retired->engines) kept += engine.weight;
   return kept >= kMostRetiredEngines;
 }
 

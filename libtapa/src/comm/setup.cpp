@@ -49,6 +49,9 @@ struct Word {
 unsigned context_of(const Word& word) {
   return static_cast<unsigned>(word.context & 0xffffffff) - 1;
 }
+ArenaRegion region_of(const Word& word) {
+  return {static_cast<std::uint32_t>(word.first), static_cast<std::uint32_t>(word.count), word.rounds};
+}
 
 constexpr int kNumbers = sizeof(Word) / sizeof(std::uint64_t);
 static_assert(sizeof(Word) == kNumbers * sizeof(std::uint64_t));
@@ -107,13 +110,12 @@ class Joining {
   Membership run_as_whole(std::shared_ptr<World> world);
 
  private:
-  void find_world(std::vector<int> in_world);
   void place(std::shared_ptr<World> world, std::vector<int> in_world);
   void make_world();
   void offer();
   void take_back();
   void agree();
-  void take(const Word& all);
+  void take();
   void recall_results();
   [[nodiscard]] bool shares_memory() const;
 
@@ -125,22 +127,20 @@ class Joining {
 };
 
 Membership Joining::run(std::vector<int> in_world) {
-  find_world(std::move(in_world));
-  if (result_.world) offer();
+  std::shared_ptr<World> world = World::of_process();
+  if (world && in_world.empty()) in_world = world->ranks_of(user_);
+  if (world &&
+      std::ranges::find(in_world, MPI_UNDEFINED) == in_world.end()) {  // the process's has all of them
+    place(std::move(world), std::move(in_world));
+    offer();
+  } else {
+    word_.flags |= Word::kNoWorld;
+  }
   word_.flags |= own_gpu_flags();
   agree();
   if ((word_.flags & Word::kNoWorld) != 0) make_world();
-  take(word_);
+  take();
   return std::exchange(result_, Membership{});
-}
-
-/// The process's, if these ranks are all of it.
-void Joining::find_world(std::vector<int> in_world) {
-  std::shared_ptr<World> world = World::of_process();
-  if (world && in_world.empty()) in_world = world->ranks_of(user_);
-  if (world && std::ranges::find(in_world, MPI_UNDEFINED) == in_world.end())
-    return place(std::move(world), std::move(in_world));
-  word_.flags |= Word::kNoWorld;
 }
 
 void Joining::place(std::shared_ptr<World> world, std::vector<int> in_world) {
@@ -164,8 +164,8 @@ void Joining::make_world() {
   int all = 0;
   check_mpi(PMPI_Comm_size(MPI_COMM_WORLD, &all), "MPI_Comm_size");
   if (all == size_ && is_of_this_world(user_) && !World::of_process()) World::set_of_process(world);
-  std::vector<int> all_ranks = world->ranks_of(user_);
-  place(std::move(world), std::move(all_ranks));
+  std::vector<int> ranks = world->ranks_of(user_);
+  place(std::move(world), std::move(ranks));
   word_ = {};
   offer();
   check_mpi(PMPI_Bcast(&word_, kNumbers, MPI_UINT64_T, 0, user_), "MPI_Bcast");
@@ -196,9 +196,7 @@ void Joining::offer() {
 void Joining::take_back() {
   if (rank_ != 0 || word_.context == 0 || !result_.world) return;
   result_.world->give_context(context_of(word_));
-  if (word_.count > 0)
-    result_.world->arena()->give_back(
-        {static_cast<std::uint32_t>(word_.first), static_cast<std::uint32_t>(word_.count), word_.rounds});
+  if (word_.count > 0) result_.world->arena()->give_back(region_of(word_));
 }
 
 /// Under the drop-in all know that they have a world, and its options. Then rank 0's word is enough, unless
@@ -225,18 +223,19 @@ void Joining::agree() {
   for (const Word& theirs : all) word_ |= theirs;
 }
 
-void Joining::take(const Word& all) {
-  if (all.context == 0)
+void Joining::take() {
+  if (word_.context == 0)
     throw SetupError(MPI_ERR_OTHER, "no message tags are left: too many communicators live");
-  result_.context = context_of(all);
-  result_.serial = static_cast<std::uint32_t>(all.context >> 32);
-  result_.region = {static_cast<std::uint32_t>(all.first), static_cast<std::uint32_t>(all.count), all.rounds};
-  note_gpus(user_, all.flags, result_);
+  result_.context = context_of(word_);
+  result_.serial = static_cast<std::uint32_t>(word_.context >> 32);
+  result_.region = region_of(word_);
+  note_gpus(user_, word_.flags, result_);
   // What competitions on such communicators have found, in this process or in earlier runs.
-  if (all.results == 0) return;
-  result_.results.resize(all.results);
-  check_mpi(PMPI_Bcast(result_.results.data(), static_cast<int>(all.results), MPI_CHAR, 0, user_),
-            "MPI_Bcast");
+  if (word_.results > 0) {
+    result_.results.resize(word_.results);
+    check_mpi(PMPI_Bcast(result_.results.data(), static_cast<int>(word_.results), MPI_CHAR, 0, user_),
+              "MPI_Bcast");
+  }
 }
 
 void Joining::recall_results() {
@@ -256,7 +255,7 @@ Membership Joining::run_as_whole(std::shared_ptr<World> world) {
     recall_results();
     check_mpi(PMPI_Bcast(&word_.results, 1, MPI_UINT64_T, 0, user_), "MPI_Bcast");
   }
-  take(word_);
+  take();
   return std::exchange(result_, Membership{});
 }
 

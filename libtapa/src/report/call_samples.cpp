@@ -1,7 +1,8 @@
 #include "report/call_samples.hpp"
 
 #include <algorithm>
-#include <mutex>
+
+#include "run/locked.hpp"
 
 namespace tapa {
 
@@ -16,17 +17,6 @@ std::uint64_t order_of(std::uint64_t communicator, std::uint64_t call) {
 
 bool goes_later(const CallSample& a, const CallSample& b) {
   return order_of(a.communicator, a.call) < order_of(b.communicator, b.call);
-}
-
-/// Never destroyed: MPI may end after static objects do.
-struct Kept {
-  std::mutex mutex;
-  CallSamples samples;
-};
-
-Kept& kept() {
-  static auto* const instance = new Kept;
-  return *instance;
 }
 
 }  // namespace
@@ -48,24 +38,15 @@ void CallSamples::add(const CallSample& sample) {
 }
 
 bool wants_sample(std::uint64_t communicator, std::uint64_t call) {
-  Kept& k = kept();
-  const std::lock_guard lock(k.mutex);
-  return k.samples.wants(communicator, call);
+  return locked<CallSamples>()->wants(communicator, call);
 }
 
 void keep_sample(const CallSample& sample) {
-  Kept& k = kept();
-  const std::lock_guard lock(k.mutex);
-  k.samples.add(sample);
+  locked<CallSamples>()->add(sample);
 }
 
 std::vector<CallSample> kept_samples(std::size_t most) {
-  Kept& k = kept();
-  std::vector<CallSample> samples;
-  {
-    const std::lock_guard lock(k.mutex);
-    samples = k.samples.samples();
-  }
+  std::vector<CallSample> samples = locked<CallSamples>()->samples();
   std::ranges::sort(samples, goes_later);
   samples.resize(std::min(most, samples.size()));
   return samples;

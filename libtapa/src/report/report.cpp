@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <mutex>
 #include <set>
 #include <tuple>
 #include <utility>
+
+#include "run/locked.hpp"
 
 namespace tapa {
 
@@ -19,17 +20,6 @@ bool is_sampled(std::uint64_t call, std::size_t bytes_per_pair) {
 /// Of the calls of a kind around this one: one of so many is timed.
 std::uint64_t timed_of(std::uint64_t call) {
   return std::clamp<std::uint64_t>(std::bit_floor(call / 32), 1, 8);
-}
-
-/// Rows of communicators that have ended. Never destroyed: MPI may end after static objects do.
-struct Kept {
-  std::mutex mutex;
-  ReportRows rows;
-};
-
-Kept& kept() {
-  static auto* instance = new Kept;
-  return *instance;
 }
 
 constexpr std::size_t kMostSamples = 1024;  // of a row
@@ -157,21 +147,16 @@ void ReportRows::add(ReportRow row) {
 }
 
 void keep_rows(std::vector<ReportRow> rows) {
-  Kept& k = kept();
-  const std::lock_guard lock(k.mutex);
-  for (ReportRow& row : rows) k.rows.add(std::move(row));
+  const auto kept = locked<ReportRows>();
+  for (ReportRow& row : rows) kept->add(std::move(row));
 }
 
 void forget_rows() {
-  Kept& k = kept();
-  const std::lock_guard lock(k.mutex);
-  k.rows = {};
+  *locked<ReportRows>() = {};
 }
 
 std::vector<ReportRow> kept_rows() {
-  Kept& k = kept();
-  const std::lock_guard lock(k.mutex);
-  return k.rows.rows();
+  return locked<ReportRows>()->rows();
 }
 
 }  // namespace tapa

@@ -110,30 +110,14 @@ void check_uniform_sizes(const Arguments& a, bool strict) {
   }
 }
 
-void require_host_side(const Arguments& a, const Side& side, const Names& names, int ranks) {
-  TypeInfo info;
-  for (int peer = 0; peer < a.blocks(side, ranks); ++peer) {
-    if (peer == 0 || a.form == Form::w) info = type_info(side.type_of(peer));
-    if (block_bytes(info, side.count_of(peer)) == 0 || a.leads_nowhere(side, peer)) continue;
-    const auto first = reinterpret_cast<std::intptr_t>(side.buffer) + block_offset(a.form, side, info, peer);
-    require_host_memory(reinterpret_cast<const void*>(first + info.first), names.buffer,
-                        "of a GPU whose driver is not CUDA's, and that this process first used when the "
-                        "communicator was set up already; use it before, make another communicator, or set "
-                        "TAPA_ENABLE=0: then MPI gets such calls");
-    if (a.form == Form::uniform) return;
-  }
-}
-
 }  // namespace
 
-void require_host_memory(const void* address, const char* name, const char* why) {
-  if (!is_device_memory(address)) return;
+void refuse_device_memory(const char* name, const char* why) {
   throw CallError(MPI_ERR_BUFFER, std::string(name) + " is GPU memory, expected host memory: " + why);
 }
 
-void require_host_memory(const Arguments& a, int ranks) {
-  require_host_side(a, a.recv, recv_names, ranks);
-  if (!a.in_place()) require_host_side(a, a.send, send_names, ranks);
+void require_host_memory(const void* address, const char* name, const char* why) {
+  if (is_device_memory(address)) refuse_device_memory(name, why);
 }
 
 void check_arguments(const Arguments& a, int ranks, bool strict, int own) {

@@ -25,8 +25,8 @@ struct MpiChecks {
 };
 [[nodiscard]] const MpiChecks& mpi_checks();
 
-/// Throw CallError when an argument, or a block of a call, is in GPU memory, which can only be MPI's.
+/// Throw CallError: an argument is in GPU memory, or is it where it is.
+[[noreturn]] void refuse_device_memory(const char* name, const char* why);
 void require_host_memory(const void* address, const char* name, const char* why);
-void require_host_memory(const Arguments& arguments, int ranks);
 
 }  // namespace tapa

@@ -31,8 +31,7 @@ Uniform uniform_blocks(const Arguments& arguments) {
   const Dense recv = dense_side(arguments.recv);
   const Dense send = arguments.in_place() ? recv : dense_side(arguments.send);
   if (recv.bytes != 0 && send.bytes == recv.bytes) return {recv.bytes, true, send.first, recv.first};
-  const Side& sent = arguments.in_place() ? arguments.recv : arguments.send;
-  return {static_cast<std::size_t>(sent.count) * type_info(sent.type).size};
+  return {static_cast<std::size_t>(arguments.sent().count) * type_info(arguments.sent().type).size};
 }
 
 /// What carries a call out that need not be agreed on, and where such calls are counted.
@@ -42,31 +41,25 @@ struct Pick {
   std::optional<ProbeKey> tried = std::nullopt;
 };
 
-/// What a competition that goes on says.
-Pick choose_next(const Way& way) {
-  Pick chosen{way.next().algorithm};
-  if (way.kind == Way::Kind::probe)
-    chosen.tried = way.key;
-  else
-    chosen.counted = way.running;
-  return chosen;
+/// What a competition that goes on says; nothing where it is over, or the call's turn is not its to give.
+std::optional<Pick> choose_next(const Way& way, const Rules& rules) {
+  if (way.kind == Way::Kind::settled || rules.compares()) return std::nullopt;
+  if (way.kind == Way::Kind::agree) return Pick{};
+  if (way.kind == Way::Kind::probe) return Pick{way.next().algorithm, nullptr, way.key};
+  return Pick{way.next().algorithm, way.running};
 }
 
 Pick choose_uniform(CommParts& parts, const Rules& rules, int rank, std::size_t bytes) {
   const Offer offer{true, parts.regions.available(), false};
   if (offer.memory && parts.chooser.sure(bytes) && !rules.explain) return {Algorithm::memory};
   const Way way = way_of(parts, true, bytes, offer);
-  if (way.kind != Way::Kind::settled && !rules.compares()) {
-    if (way.kind == Way::Kind::agree) return {};
-    return choose_next(way);
-  }
-  Autotuner::Running* const decided = parts.tuner.decided_by(way.key);
+  if (const auto next = choose_next(way, rules)) return *next;
   // Ranks whose sizes differ go the same way.
   if (rules.compares() && parts.chooser.one_choice() && offer.memory && !rules.mpi_is_forced)
-    return {parts.chooser.decide(bytes, offer).choice.algorithm, decided};
+    return {parts.chooser.decide(bytes, offer).choice.algorithm, way.decided()};
   const auto entry = uniform_plan(parts, bytes, offer);
   const bool explained = !rules.explain || rank != 0 || entry->explained.load(std::memory_order_relaxed);
-  return explained ? Pick{entry->choice.algorithm, decided} : Pick{};
+  return explained ? Pick{entry->choice.algorithm, way.decided()} : Pick{};
 }
 
 /// Blocks of different sizes, where shared memory or MPI carries all of them.
@@ -74,11 +67,8 @@ Pick choose_blocks(CommParts& parts, const Rules& rules, bool may_use_mpi) {
   const Offer offer{may_use_mpi, true, false};
   const std::size_t bytes = parts.mean.shared().value_or(0);
   const Way way = way_of(parts, false, bytes, offer);
-  if (way.kind != Way::Kind::settled && !rules.compares()) {
-    if (way.kind == Way::Kind::agree) return {};
-    return choose_next(way);
-  }
-  Pick chosen{Algorithm::memory, parts.tuner.decided_by(way.key)};
+  if (const auto next = choose_next(way, rules)) return *next;
+  Pick chosen{Algorithm::memory, way.decided()};
   if (parts.chooser.forced() || rules.compares()) return chosen;
   const Choice* const winner = parts.tuner.fastest(false, bytes, offer, parts.mean.due()).choice;
   if (winner != nullptr && winner->algorithm == Algorithm::mpi) chosen.algorithm = Algorithm::mpi;

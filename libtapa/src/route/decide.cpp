@@ -55,9 +55,13 @@ bool has_no_edges(const Arguments& a) {
 
 /// Whether a block lies in GPU memory. Throws CallError where no way knows the GPU.
 bool on_device(const Arguments& a, int ranks) {
-  if (!may_be_of_gpu(a) || !has_device_memory(a, ranks)) return false;
-  if (gpu_use() != GpuUse::cuda) require_host_memory(a, ranks);
-  return true;
+  const char* const buffer = may_be_of_gpu(a) ? buffer_on_device(a, ranks) : nullptr;
+  if (buffer != nullptr && gpu_use() != GpuUse::cuda)
+    refuse_device_memory(buffer,
+                         "of a GPU whose driver is not CUDA's, and that this process first used when the "
+                         "communicator was set up already; use it before, make another communicator, or set "
+                         "TAPA_ENABLE=0: then MPI gets such calls");
+  return buffer != nullptr;
 }
 
 /// Alike on all ranks, but for `stage`, which is `host` on ranks with nothing in GPU memory.
@@ -114,21 +118,24 @@ const char* reason_for_mpi_of_neighbours(CommState& state) {
   return memory ? nullptr : reasons::apart;
 }
 
-/// Why a nonblocking call is MPI's although its communicator is set up; null: it is not. Decided at the call,
-/// not when its turn comes: what MPI carries out must begin in the program's own order.
+/// Why a call that is not blocking is MPI's although its communicator is set up; null: it is not. Decided at
+/// the call, not when its turn comes: what MPI carries out must begin in the program's own order.
+template <Mode mode>
 const char* reason_for_mpi(const Arguments& arguments, CommState& state) {
   const Rules& rules = state.rules();
+  constexpr bool persistent = mode == Mode::persistent;
   if (rules.is_mpis) return reasons::device;
   if (!state.membership().world->has_progress()) return reasons::no_progress;
-  if (rules.mpi_is_forced) return reasons::asked;
+  if (rules.mpi_is_forced && !persistent) return reasons::asked;
   // Nothing can be agreed now, and buffers may be in GPU memory.
   if (rules.leaves_persistent()) return reasons::device;
   if (arguments.neighbours) return reason_for_mpi_of_neighbours(state);
+  if (persistent && (!is_drop_in() || mpi_cannot(arguments))) return nullptr;
   const std::optional<std::size_t> bytes = uniform_bytes(arguments);
   const auto parts = state.parts();
-  const Offer offer{true, parts->regions.available(), true};
+  const Offer offer{!persistent, parts->regions.available(), true};
   if (leaves_unproven(*parts, bytes, offer)) return reasons::proven;
-  if (!bytes || *bytes == 0 || !countable(*bytes)) return nullptr;
+  if (persistent || !bytes || *bytes == 0 || !countable(*bytes)) return nullptr;
   return uniform_plan(*parts, *bytes, offer)->choice.algorithm == Algorithm::mpi ? reasons::proven : nullptr;
 }
 
@@ -161,7 +168,7 @@ int peers_of(MPI_Comm comm) {
 }
 
 std::size_t bytes_sent(const Arguments& a, int peers) {
-  return bytes_of(a, a.in_place() ? a.recv : a.send, peers);
+  return bytes_of(a, a.sent(), peers);
 }
 
 bool is_mpis_own(MPI_Comm comm) {
@@ -245,7 +252,7 @@ Route decide_nonblocking(const Arguments& arguments) {
     return left_to_mpi(reasons::not_ready);
   }
   if (has_no_edges(arguments)) return left_to_mpi(reasons::wrong);
-  const char* const reason = reason_for_mpi(arguments, *state);
+  const char* const reason = reason_for_mpi<Mode::nonblocking>(arguments, *state);
   if (reason != nullptr) return left_to_mpi(reason, state);
   return are_right(arguments, *state, state->rules().check) ? in_order(*state) : left_to_mpi(reasons::wrong);
 }
@@ -255,18 +262,8 @@ Route decide_persistent(const Arguments& arguments) {
   if (is_mpis_own(arguments.comm)) return left_to_mpi(reasons::foreign);
   Route route = decide_comm(arguments, !is_drop_in() || mpi_cannot(arguments));
   if (route.carrier == Carrier::mpi) return route;
-  CommState& state = *route.state;
-  if (!state.membership().world->has_progress()) return left_to_mpi(reasons::no_progress, &state);
-  if (state.rules().leaves_persistent()) return left_to_mpi(reasons::device, &state);
-  if (arguments.neighbours) {
-    const char* const reason = reason_for_mpi_of_neighbours(state);
-    return reason != nullptr ? left_to_mpi(reason, &state) : route;
-  }
-  const std::optional<std::size_t> bytes = uniform_bytes(arguments);
-  if (!is_drop_in() || mpi_cannot(arguments)) return route;
-  const auto parts = state.parts();
-  const Offer offer{false, parts->regions.available(), true};
-  return leaves_unproven(*parts, bytes, offer) ? left_to_mpi(reasons::proven, &state) : route;
+  const char* const reason = reason_for_mpi<Mode::persistent>(arguments, *route.state);
+  return reason != nullptr ? left_to_mpi(reason, route.state) : route;
 }
 
 std::unique_ptr<StagedCall> staged_call(const Arguments& arguments, const CommState& state) {
@@ -275,7 +272,7 @@ std::unique_ptr<StagedCall> staged_call(const Arguments& arguments, const CommSt
 }
 
 bool must_stage_for_mpi(const Arguments& arguments, int peers) {
-  return gpu_use() == GpuUse::cuda && !mpi_takes_it_here() && has_device_memory(arguments, peers);
+  return gpu_use() == GpuUse::cuda && !mpi_takes_it_here() && buffer_on_device(arguments, peers) != nullptr;
 }
 
 }  // namespace tapa

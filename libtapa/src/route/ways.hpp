@@ -26,6 +26,8 @@ struct Way {
 
   /// The plan of a call that rests or tries.
   [[nodiscard]] const Choice& next() const { return running->autotuning.next(); }
+  /// What has decided it, or null.
+  [[nodiscard]] Autotuner::Running* decided() const { return kind == Kind::settled ? running : nullptr; }
 };
 
 /// `bytes`: of all blocks, or of a mean one. Begins a competition where there is none.

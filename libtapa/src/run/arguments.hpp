@@ -17,6 +17,7 @@
 namespace tapa {
 
 enum class Form : std::uint8_t { uniform, v, w };
+enum class Mode : std::uint8_t { blocking, nonblocking, persistent };
 
 /// One side (send or receive) as the caller gave it. Uniform: `count` and `type`. v and w: one pair of
 /// arrays, int or large; w: `types` too, and displacements in bytes.
@@ -64,6 +65,8 @@ struct Arguments {
     return &side == &send ? edges->send : edges->recv;
   }
   [[nodiscard]] bool in_place() const { return send.buffer == MPI_IN_PLACE; }
+  /// The side that says what is sent.
+  [[nodiscard]] const Side& sent() const { return in_place() ? recv : send; }
   /// MPI forbids that, and lets it pass. Null: blocks have addresses.
   [[nodiscard]] bool has_equal_buffers() const {
     return send.buffer == recv.buffer && recv.buffer != nullptr && !in_place();

@@ -179,10 +179,9 @@ struct CallForMpi::Held {
   MpiCallStorage numbers;
 };
 
-CallForMpi::CallForMpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm, bool as_made)
-    : comm_(comm) {
-  if (as_made || !countable_in_bytes(exchange) || has_long_elements(exchange.send) ||
-      has_long_elements(exchange.recv) || !prepare_with_memory(arguments, exchange))
+CallForMpi::CallForMpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm) : comm_(comm) {
+  if (!countable_in_bytes(exchange) || has_long_elements(exchange.send) || has_long_elements(exchange.recv) ||
+      !prepare_with_memory(arguments, exchange))
     take_as_made(arguments, static_cast<int>(exchange.recv.size()));
 }
 
@@ -284,19 +283,6 @@ int CallForMpi::call_bytes() const {
 
 void CallForMpi::finish() const {
   if (way_ == Way::bytes) held_->recv->scatter(comm_);
-}
-
-int call_mpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm, bool as_made) {
-  const CallForMpi made(arguments, exchange, comm, as_made);
-  const int code = made.call();
-  if (code == MPI_SUCCESS) made.finish();
-  return code;
-}
-
-int call_mpi(const Arguments& arguments, int ranks, MPI_Comm comm, bool as_made, Exchange& scratch) {
-  if (as_made) return CallForMpi(arguments, ranks, comm).call();
-  normalise(arguments, ranks, scratch);
-  return call_mpi(arguments, scratch, comm, false);
 }
 
 }  // namespace tapa

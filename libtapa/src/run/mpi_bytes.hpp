@@ -23,9 +23,9 @@ enum class Mixed : std::uint8_t { none, own, all };
 /// that cannot be described.
 [[nodiscard]] Mixed mixed_by_mpi(const Arguments& arguments, MPI_Comm comm);
 
-/// A blocking call on its way to MPI: as it was made when that is asked for, when MPI gets it right so, or
-/// could not count the bytes; without this rank's own block, which is copied here, where MPI may get that
-/// wrong alone; else, and where buffers overlap, in bytes.
+/// A blocking call on its way to MPI: as it was made when MPI gets it right so, or could not count the bytes;
+/// without this rank's own block, which is copied here, where MPI may get that wrong alone; else, and where
+/// buffers overlap, in bytes.
 ///
 /// Which of these is a local matter: whichever it is, the same function of MPI is called and the same bytes
 /// move. Open MPI and MPICH choose the algorithm by the number of ranks and the bytes of a block, and each
@@ -36,7 +36,7 @@ class CallForMpi {
  public:
   /// Takes all memory that is needed; `exchange`, and what the arguments point to, must live as long as this.
   /// Throws CallError.
-  CallForMpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm, bool as_made);
+  CallForMpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm);
   /// As it was made.
   CallForMpi(const Arguments& arguments, int ranks, MPI_Comm comm);
   ~CallForMpi();
@@ -66,13 +66,5 @@ class CallForMpi {
   std::size_t bytes_ = 0;  // of equal blocks
   std::unique_ptr<Held> held_;
 };
-
-/// Hands a blocking call, whose blocks are `exchange`, to MPI on `comm`, which calls no error handler of the
-/// program's. Returns MPI's code.
-[[nodiscard]] int call_mpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm, bool as_made);
-
-/// The same for a call whose blocks are not described yet: they are only where that is needed, in `scratch`.
-[[nodiscard]] int call_mpi(const Arguments& arguments, int ranks, MPI_Comm comm, bool as_made,
-                           Exchange& scratch);
 
 }  // namespace tapa

@@ -169,10 +169,6 @@ int call_mpi(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
 
 #endif
 
-int call_mpi(const Arguments& a, int ranks, MPI_Comm comm, MPI_Request* request, MpiCallStorage& storage) {
-  return call_mpi(for_mpi(a, ranks, storage), comm, request);
-}
-
 int call_mpi_bytes(const void* send, void* recv, std::size_t bytes, MPI_Comm comm) {
   const auto count = static_cast<int>(bytes);
   return TAPA_OWN_MPI(PMPI_Alltoall)(send, count, MPI_BYTE, recv, count, MPI_BYTE, comm);

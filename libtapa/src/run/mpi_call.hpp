@@ -27,10 +27,6 @@ struct MpiCallStorage {
 /// return.
 int call_mpi(const Arguments& arguments, MPI_Comm comm, MPI_Request* request);
 
-/// Both together.
-int call_mpi(const Arguments& arguments, int ranks, MPI_Comm comm, MPI_Request* request,
-             MpiCallStorage& storage);
-
 /// Whether call_mpi_bytes() can be given such blocks.
 [[nodiscard]] constexpr bool countable(std::size_t bytes) {
   return bytes <= static_cast<std::size_t>(std::numeric_limits<int>::max());

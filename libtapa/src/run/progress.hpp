@@ -34,7 +34,7 @@ class Task {
   Task& operator=(const Task&) = delete;
 
   /// Begins a run. Called once for nonblocking operations, for each start of a persistent one.
-  virtual void start() noexcept = 0;
+  virtual void start() noexcept {}
 
   /// Does what can be done without waiting for another rank. Returns whether the run has ended.
   virtual bool advance() noexcept = 0;

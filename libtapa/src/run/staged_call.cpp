@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <limits>
 #include <string>
 
@@ -82,9 +83,10 @@ bool side_on_device(const Arguments& a, const Side& side, int ranks) {
 
 }  // namespace
 
-bool has_device_memory(const Arguments& a, int ranks) {
-  if (!gpu_in_use() || a.recv.buffer == MPI_IN_PLACE) return false;
-  return side_on_device(a, a.recv, ranks) || (!a.in_place() && side_on_device(a, a.send, ranks));
+const char* buffer_on_device(const Arguments& a, int ranks) {
+  if (!gpu_in_use() || a.recv.buffer == MPI_IN_PLACE) return nullptr;
+  if (side_on_device(a, a.recv, ranks)) return "recvbuf";
+  return !a.in_place() && side_on_device(a, a.send, ranks) ? "sendbuf" : nullptr;
 }
 
 /// The data of a block.
@@ -200,6 +202,16 @@ void StagedCall::copy(const Image& image, bool to_device) {
       waited.push_back(p.memory);
   }
   for (const CudaMemory& memory : waited) driver_.wait(memory);
+}
+
+int StagedCall::try_copy(void (StagedCall::*way)(), std::string& message) noexcept {
+  try {
+    (this->*way)();
+    return MPI_SUCCESS;
+  } catch (const std::exception& e) {
+    message = e.what();
+    return MPI_ERR_OTHER;
+  }
 }
 
 }  // namespace tapa

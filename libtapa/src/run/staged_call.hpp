@@ -3,6 +3,7 @@
 /// out, this library or MPI, sees host memory. A matter of this rank alone: the others need not know.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "run/arguments.hpp"
@@ -12,9 +13,9 @@
 
 namespace tapa {
 
-/// Whether a block of a call that has any bytes lies in a device's memory. Arguments need not be right: what
-/// is wrong is left to those that check. `ranks`: peers on each side.
-[[nodiscard]] bool has_device_memory(const Arguments& arguments, int ranks);
+/// The name of a buffer of which a block that has any bytes lies in a device's memory; null: none does.
+/// Arguments need not be right: what is wrong is left to those that check. `ranks`: peers on each side.
+[[nodiscard]] const char* buffer_on_device(const Arguments& arguments, int ranks);
 
 class StagedCall {
  public:
@@ -30,6 +31,8 @@ class StagedCall {
   void fetch();
   /// Copies to the device what the call has received, no other byte, and waits for it: after each run.
   void put_back();
+  /// Either of them; returns MPI's code, and in `message` what went wrong.
+  [[nodiscard]] int try_copy(void (StagedCall::*way)(), std::string& message) noexcept;
 
  private:
   /// Rows of a block, at both places.

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "run/locked.hpp"
 #include "run/log.hpp"
 #include "run/private_comm.hpp"
 #include "run/scratch.hpp"
@@ -31,15 +32,8 @@ constexpr std::uint64_t kShares = 1;    // it has the memory of its node
 constexpr std::uint64_t kAttaches = 2;  // it can read its mates' memory
 
 struct OfProcess {
-  std::mutex mutex;
   std::shared_ptr<World> world;
 };
-
-// Never destroyed: MPI may end after static objects do.
-OfProcess& of_this_process() {
-  static auto* const instance = new OfProcess;
-  return *instance;
-}
 
 std::string own_record() {
   try {
@@ -53,13 +47,11 @@ std::string own_record() {
 }  // namespace
 
 std::shared_ptr<World> World::of_process() {
-  const std::lock_guard lock(of_this_process().mutex);
-  return of_this_process().world;
+  return locked<OfProcess>()->world;
 }
 
 void World::set_of_process(std::shared_ptr<World> world) {
-  const std::lock_guard lock(of_this_process().mutex);
-  of_this_process().world = std::move(world);
+  locked<OfProcess>()->world = std::move(world);
 }
 
 std::shared_ptr<World> World::make(MPI_Comm of) {
