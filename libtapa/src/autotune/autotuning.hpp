@@ -37,8 +37,8 @@ class Autotuning {
                                                  {8, 0.1, 0.01, 1e-5},
                                                  {16, 0.05, 0.01, 5e-6},
                                                  {32, 0.0, 0.01, 0}}};
-  /// Rounds end when the fastest plan was called for so many seconds, and kFewCalls times: what more calls so
-  /// long could tell apart is less than they take.
+  /// Rounds end when each plan that is left was called for so many seconds, and kFewCalls times: what more
+  /// calls so long could tell apart is less than they take.
   static constexpr double kEnough = 0.5;
   /// Calls in a row at the end of a round of an undecided plan: two, as the first may be disturbed.
   static constexpr std::size_t kUndecided = 2;
