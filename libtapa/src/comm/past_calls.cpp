@@ -173,14 +173,16 @@ std::optional<PastCall> past_call() {
   std::array<void*, 64> frames{};
   const int depth = backtrace(frames.data(), static_cast<int>(frames.size()));
   const void* const own = place_of(reinterpret_cast<const void*>(&watch_for_past_calls)).object;
-  bool in_mpi = false;  // beyond this very look
+  bool in_look = false;  // before it is what stands in place of backtrace(), as in a sanitized program
+  bool in_mpi = false;   // beyond this very look
   std::optional<PastCall> found;
   for (int i = 0; i < depth; ++i) {
     const Place place = place_of(static_cast<const char*>(frames[static_cast<std::size_t>(i)]) - 1);
     if (place.object == own) {
       if (in_mpi) return std::nullopt;
-      continue;
+      in_look = true;
     }
+    if (!in_look || place.object == own) continue;
     in_mpi = true;
     if (found && found->caller.empty()) found->caller = place.file;
     const auto name = std::ranges::find_if(
