@@ -51,19 +51,20 @@ std::vector<std::vector<Value>> gather(std::span<const Value> mine, int rank, in
   check_mpi(PMPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, MPI_COMM_WORLD), "MPI_Gather");
   std::vector<int> starts;
   std::vector<Value> all;
+  std::vector<std::vector<Value>> values;
   const auto make_room = [&] {
     starts.resize(count);
     std::exclusive_scan(lengths.begin(), lengths.end(), starts.begin(), 0);
     all.resize(static_cast<std::size_t>(std::reduce(lengths.begin(), lengths.end())) / sizeof(Value));
+    for (const int bytes : lengths) values.emplace_back(static_cast<std::size_t>(bytes) / sizeof(Value));
   };
   if (!on_all_ranks(MPI_COMM_WORLD, make_room)) throw std::bad_alloc();
   check_mpi(PMPI_Gatherv(mine.data(), length, MPI_BYTE, all.data(), lengths.data(), starts.data(), MPI_BYTE,
                          0, MPI_COMM_WORLD),
             "MPI_Gatherv");
-  std::vector<std::vector<Value>> values;
-  for (auto next = all.begin(); const int bytes : lengths) {
-    const auto first = std::exchange(next, next + bytes / static_cast<int>(sizeof(Value)));
-    values.emplace_back(first, next);
+  for (auto next = all.begin(); auto& of_rank : values) {
+    const auto first = std::exchange(next, next + static_cast<std::ptrdiff_t>(of_rank.size()));
+    std::copy(first, next, of_rank.begin());
   }
   return values;
 }
