@@ -178,11 +178,10 @@ std::optional<PastCall> past_call() {
   std::optional<PastCall> found;
   for (int i = 0; i < depth; ++i) {
     const Place place = place_of(static_cast<const char*>(frames[static_cast<std::size_t>(i)]) - 1);
-    if (place.object == own) {
-      if (in_mpi) return std::nullopt;
-      in_look = true;
-    }
-    if (!in_look || place.object == own) continue;
+    const bool ours = place.object == own;
+    if (ours && in_mpi) return std::nullopt;
+    in_look = in_look || ours;
+    if (ours || !in_look) continue;
     in_mpi = true;
     if (found && found->caller.empty()) found->caller = place.file;
     const auto name = std::ranges::find_if(
