@@ -7,7 +7,8 @@ else could be computed while they travel. Which of it happens when is the schedu
     v-first    V leaves before Q and K are projected, Q before K is; what needs none of them comes last
     pipelined  v-first for each sample of the batch by itself: while one travels another is attended
 
-All give the same bits.
+Where something needs no attention either, the last two compute it while the output travels. All give the same
+bits, but where a projection takes its inputs apart for that (beside_mlp.py): they are rounded once more.
 """
 
 from __future__ import annotations
@@ -94,13 +95,16 @@ class Processor:
         if self.parallel.schedule_of(exchange, v) == "flat":
             q, k, v = exchange.scatter_qkv(projections.query(), projections.key(), v, layer, of_q, of_k)
             projections.beside()
-            o = exchange.gather(kernel(q, k, v, mask), layer)
-        else:
-            under_way = self._start(exchange, projections, v, of_q, of_k, layer)
-            projections.beside()
-            q, k, v = self._finish(exchange, under_way, layer)
-            o = exchange.gather(kernel(q, k, v, mask), layer)
-        return o.flatten(2, 3)
+            return exchange.gather(kernel(q, k, v, mask), layer).flatten(2, 3)
+        under_way = self._start(exchange, projections, v, of_q, of_k, layer)
+        projections.beside()
+        q, k, v = self._finish(exchange, under_way, layer)
+        o = kernel(q, k, v, mask)
+        if not projections.has_behind():
+            return exchange.gather(o, layer).flatten(2, 3)
+        output = exchange.start(OUTPUT, o, layer)
+        projections.behind()
+        return exchange.finish(output, layer).flatten(2, 3)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Any) -> Tensor:
         return attend(q, k, v, mask, self._attention_backend).to(q.dtype)
@@ -161,6 +165,7 @@ class Processor:
             o = kernel(q, k, v, own)
             outputs.append(exchange.start(OUTPUT, o, layer, after=last))
             last = outputs[-1].token
+        projections.behind()
         return torch.cat([e.finish(o, layer) for e, o in zip(exchanges, outputs, strict=True)])
 
 
@@ -185,6 +190,13 @@ class Projections:
     def beside(self) -> None:
         """Computes what needs none of them, while they travel."""
 
+    def has_behind(self) -> bool:
+        """Whether `behind` has something to do."""
+        return False
+
+    def behind(self) -> None:
+        """Computes what does not need attention's output, while that travels."""
+
 
 class Normed(Projections):
     """With norms that are called before Q and K leave."""
@@ -204,6 +216,12 @@ class Normed(Projections):
 
     def beside(self) -> None:
         self.inner.beside()
+
+    def has_behind(self) -> bool:
+        return self.inner.has_behind()
+
+    def behind(self) -> None:
+        self.inner.behind()
 
     def _normed(self, x: Tensor, norm: Any, text_norm: Any) -> Tensor:
         if text_norm is None or self.text_rows == 0:

@@ -1,7 +1,8 @@
 """FLUX.1: FluxTransformer2DModel.
 
 Text and image tokens are split; positions are not, as rotary tables of all tokens are taken where Q and K are
-prepared on their way. In single-stream blocks the MLP beside attention is computed while Q and K travel.
+prepared on their way. In single-stream blocks the MLP beside attention is computed while Q, K and the output
+travel.
 """
 
 from __future__ import annotations
@@ -18,17 +19,18 @@ from ..entries import Gather, Plan, Split
 from ..parallel import Parallel
 from ..patch import Patch, signature_of
 from .base import Processor, half_table, is_bare
+from .beside_mlp import BesideMlp
 from .family import Family, Removable
 from .joint import JointProjections, norms_of
 
 
-class SingleProjections(JointProjections):
+class SingleProjections(BesideMlp, JointProjections):
     """Of a single-stream block, with its MLP."""
 
     def __init__(self, block: Any, x: Tensor) -> None:
         super().__init__(block.attn, x, None, fused=block.attn.fused_projections)
         self.block = block
-        self.mlp = x  # until `beside`
+        self.linear = block.proj_out
 
     def beside(self) -> None:
         self.mlp = self.block.act_mlp(self.block.proj_mlp(self.image))
@@ -56,10 +58,9 @@ class FluxProcessor(Processor):
         return image, attn.to_add_out(o[:, :rows].contiguous())
 
     def beside_mlp(self, block: Any, x: Tensor, rope: tuple[Tensor, Tensor] | None) -> Tensor:
-        """Attention and MLP of a single-stream block, side by side on the last dimension."""
+        """Attention and MLP of a single-stream block, and the projection of both."""
         projections = SingleProjections(block, x)
-        o = self.attention(projections, norms_of(block.attn, False), rope)
-        return torch.cat([o, projections.mlp], dim=2)
+        return projections.output(self.attention(projections, norms_of(block.attn, False), rope))
 
 
 def single_forward(
@@ -70,7 +71,7 @@ def single_forward(
     image_rotary_emb: tuple[Tensor, Tensor] | None = None,
     joint_attention_kwargs: dict[str, Any] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """FluxSingleTransformerBlock.forward, but that the MLP's first half comes where the schedule says."""
+    """FluxSingleTransformerBlock.forward, but that the MLP comes where the schedule says."""
     if not is_bare(block.attn):  # what is around attention, as a cache, has to see it
         return type(block).forward(
             block, hidden_states, encoder_hidden_states, temb, image_rotary_emb, joint_attention_kwargs
@@ -78,7 +79,7 @@ def single_forward(
     rows = encoder_hidden_states.shape[1]
     residual = torch.cat([encoder_hidden_states, hidden_states], dim=1)
     x, gate = block.norm(residual, emb=temb)
-    x = gate.unsqueeze(1) * block.proj_out(block.attn.processor.beside_mlp(block, x, image_rotary_emb))
+    x = gate.unsqueeze(1) * block.attn.processor.beside_mlp(block, x, image_rotary_emb)
     x = residual + x
     if x.dtype == torch.float16:
         x = x.clip(-65504, 65504)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..entries import Gather, Plan, Split
-from .base import Processor, Projections, heads, is_bare
+from .base import Processor, heads
+from .beside_mlp import BesideMlp, is_plain
 from .family import Family
 from .flux import hooks_on, refuse_mask
 from .joint import JointProjections, norms_of
@@ -41,14 +41,14 @@ class Flux2Processor(Processor):
         return attn.to_out[1](attn.to_out[0](o[:, rows:])), attn.to_add_out(o[:, :rows])
 
 
-class PackedProjections(Projections):
+class PackedProjections(BesideMlp):
     """Of a single-stream block: rows of to_qkv_mlp_proj are Q, K, V, then the MLP's gate and hidden layer."""
 
     def __init__(self, attn: Any, x: Tensor) -> None:
         self.attn, self.x = attn, x
-        self.packed: Tensor | None = None if _is_plain(attn.to_qkv_mlp_proj) else attn.to_qkv_mlp_proj(x)
+        self.packed: Tensor | None = None if is_plain(attn.to_qkv_mlp_proj) else attn.to_qkv_mlp_proj(x)
         self.query_key: Tensor | None = None
-        self.mlp = x  # until `beside`
+        self.linear = attn.to_out
 
     def _rows(self, begin: int, end: int | None) -> Tensor:
         if self.packed is not None:
@@ -88,13 +88,7 @@ class Flux2SingleProcessor(Processor):
     ) -> Tensor:
         refuse_mask(attention_mask)
         projections = PackedProjections(attn, hidden_states)
-        o = self.attention(projections, norms_of(attn, False), image_rotary_emb)
-        return attn.to_out(torch.cat([o, projections.mlp], dim=-1))
-
-
-def _is_plain(linear: nn.Module) -> bool:
-    """Whether rows of its weight are rows of its result."""
-    return type(linear) is nn.Linear and type(linear.weight) is nn.Parameter and is_bare(linear)
+        return projections.output(self.attention(projections, norms_of(attn, False), image_rotary_emb))
 
 
 def _plan(transformer: nn.Module) -> Plan:
