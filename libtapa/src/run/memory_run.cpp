@@ -1,5 +1,6 @@
 #include "run/memory_run.hpp"
 
+#include <span>
 #include <vector>
 
 #include "run/private_comm.hpp"
@@ -13,25 +14,39 @@ bool may_be_dense(const Arguments& a, const Side& side) {
   return a.form != Form::w && (a.neighbours ? !a.edges_of(side).repeats : a.form == Form::v);
 }
 
+/// Of v, with counts and displacements of these types: its own loop, as sparse calls have little else to do.
+template <class Count, class Displ>
+void put_blocks(const Side& side, const TypeInfo& info, const Count* counts, const Displ* displs,
+                std::span<ShmBlock> blocks) {
+  std::byte* const first = address_at(side.buffer, info.first);
+  for (std::size_t peer = 0; peer < blocks.size(); ++peer) {
+    blocks[peer] = {};
+    if (counts[peer] == 0) continue;
+    const std::size_t bytes = block_bytes(info, counts[peer]);
+    if (bytes != 0) blocks[peer] = {address_at(first, displs[peer] * info.extent), bytes, 0};
+  }
+}
+
 /// The blocks of a side; false where they are not such.
 bool dense_blocks(const Arguments& a, const Side& side, int ranks, std::vector<ShmBlock>& blocks) {
   if (!may_be_dense(a, side)) return false;
   const TypeInfo info = type_info(side.type);
   if (!info.always_dense()) return false;
-  const auto put = [&](int peer, int at) {
-    const std::size_t bytes = block_bytes(info, side.count_of(at));
-    if (bytes == 0) return;
-    std::byte* const data = address_at(side.buffer, block_offset(a.form, side, info, at) + info.first);
-    blocks[static_cast<std::size_t>(peer)] = {data, bytes, 0};
-  };
-  blocks.assign(static_cast<std::size_t>(ranks), {});
   if (!a.neighbours) {
-    for (int peer = 0; peer < ranks; ++peer) put(peer, peer);
+    blocks.resize(static_cast<std::size_t>(ranks));
+    side.counts != nullptr ? put_blocks(side, info, side.counts, side.displs, blocks)
+                           : put_blocks(side, info, side.large_counts, side.large_displs, blocks);
     return true;
   }
+  blocks.assign(static_cast<std::size_t>(ranks), {});
   const Edges::Side& edges = a.edges_of(side);
-  for (const Edges::Peer& peer : edges.peers)
-    put(peer.rank, edges.blocks[static_cast<std::size_t>(peer.first)]);
+  for (const Edges::Peer& peer : edges.peers) {
+    const int at = edges.blocks[static_cast<std::size_t>(peer.first)];
+    const std::size_t bytes = block_bytes(info, side.count_of(at));
+    if (bytes == 0) continue;
+    std::byte* const data = address_at(side.buffer, block_offset(a.form, side, info, at) + info.first);
+    blocks[static_cast<std::size_t>(peer.rank)] = {data, bytes, 0};
+  }
   return true;
 }
 

@@ -2,16 +2,20 @@
 /// Messages between each two members of a node's communicator, for calls in which both ends know who has
 /// something for whom: nobody looks at anything of a pair that is silent, and nobody waits for others.
 ///
-/// Each pair has two slots for either direction, in the region of the receiver, which its messages use in
+/// Each pair has some slots for either direction, in the region of the receiver, which its messages use in
 /// turn. Messages of a direction are numbered by both ends; nothing else says which slot is next. The writer
-///   1. waits until the slot's message, the one before the last, is taken (acquire),
+///   1. waits until the slot's last message is taken (acquire), if it has not seen yet that this one or a
+///      later one was,
 ///   2. writes the message and stores its number (release).
 /// The reader
 ///   1. waits for that number (acquire),
 ///   2. reads the message and stores its number as taken (release).
-/// So no message is read before it is written, and none is overwritten before it is read.
+/// So no message is read before it is written, and none is overwritten before it is read. What is taken has a
+/// line of its own, at which the writer looks only when it has come round: a slot's line goes to its reader and
+/// back, and nothing more moves between caches.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -22,22 +26,26 @@ namespace tapa {
 
 /// The head of a slot. Zero-initialised and never constructed.
 struct PairLine {
-  static constexpr std::size_t kRoom = 32;
+  static constexpr std::size_t kRoom = 104;
   std::atomic<std::uint64_t> sequence;  ///< number of the message; written last, read first
-  std::atomic<std::uint64_t> taken;     ///< number of the last message that was read; the reader's
   std::uint64_t call;                   ///< in which it was sent
   std::uint64_t whole;                  ///< bytes of the block of which the message is a part
   std::array<std::byte, kRoom> part;    ///< when it is that short
 };
-static_assert(sizeof(PairLine) == 64);
+static_assert(sizeof(PairLine) == 128);  // processors fetch lines in pairs
+/// The reader's line of a direction.
+struct PairTaken {
+  alignas(64) std::atomic<std::uint64_t> taken;  ///< number of the last message that was read
+};
 
 /// One member's view. Not thread-safe, but for awaited().
 class PairSlots {
  public:
   static constexpr std::size_t kMostMembers = 1024;
-  static constexpr std::size_t kDataBytes = std::size_t{128} << 10;
-  /// What each region has for it.
-  static constexpr std::size_t kBytes = kMostMembers * 2 * sizeof(PairLine) + kDataBytes;
+  static constexpr std::size_t kDataBytes = std::size_t{256} << 10;
+  /// What each region has for it: who has taken what, the slots' heads, their data.
+  static constexpr std::size_t kBytes =
+      kMostMembers * (sizeof(PairTaken) + sizeof(PairLine)) + kDataBytes;
 
   /// `parts[m]`: member m's. `users`: a number that is higher for each user of these regions.
   PairSlots(std::size_t self, std::vector<std::byte*> parts, std::uint64_t users);
@@ -45,11 +53,14 @@ class PairSlots {
   /// Bytes of a message at most.
   [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_; }
 
-  /// Asks for the line of the next message to a member.
-  void expect_writing(std::size_t to) const { __builtin_prefetch(&line(self_, to, sent_[to] + 1), 1); }
+  /// Asks for the lines that the next message to a member needs.
+  void expect_writing(std::size_t to, std::size_t bytes) const {
+    __builtin_prefetch(&line(self_, to, sent_[to].number + 1), 1);
+    if (!has_room(to, bytes)) __builtin_prefetch(&taken(self_, to));
+  }
 
   /// Writer: where the next message of so many bytes belongs; null: the slot is not free yet. Then send() it.
-  [[nodiscard]] std::byte* room(std::size_t to, std::size_t bytes) const;
+  [[nodiscard]] std::byte* room(std::size_t to, std::size_t bytes);
   void send(std::size_t to, std::uint64_t call, std::uint64_t whole);
 
   /// Reader: the next message, or null; where its bytes lie. Then take() it.
@@ -93,25 +104,44 @@ class PairSlots {
   static constexpr unsigned kBarred = 128;  // calls through tables after a long block
   static constexpr std::uint64_t kLong = std::uint64_t{1} << 32;
   static constexpr std::size_t kLeastMembers = 4;
+  static constexpr std::size_t kLinesAt = kMostMembers * sizeof(PairTaken);
+  static constexpr std::size_t kDataAt = kLinesAt + kMostMembers * sizeof(PairLine);
+  static constexpr std::size_t kMostSlots = 8;  ///< of a direction; powers of two
+  static constexpr std::size_t kDataSlots = 4;  ///< of messages that are longer than a line
 
-  /// Among those of a part. Parts begin on pages: what a member writes in several should not fall into one
-  /// set of its cache.
-  [[nodiscard]] std::size_t place(std::size_t from, std::size_t to, std::uint64_t number) const {
-    const std::size_t pair = from + to < parts_.size() ? from + to : from + to - parts_.size();
-    return 2 * pair + number % 2;
+  /// Messages to a member.
+  struct Sent {
+    std::uint64_t number = 0;
+    std::uint64_t taken = 0;  // of them, as far as this member has looked
+  };
+  /// Whether the slot of the next message to a member is known to be free.
+  [[nodiscard]] bool has_room(std::size_t to, std::size_t bytes) const {
+    const std::size_t slots = bytes <= PairLine::kRoom ? slots_ : std::min(slots_, kDataSlots);
+    return sent_[to].number < sent_[to].taken + slots;
+  }
+  /// Of a direction, among those of a part. Parts begin on pages: what a member writes in several should not
+  /// fall into one set of its cache.
+  [[nodiscard]] std::size_t place(std::size_t from, std::size_t to) const {
+    return from + to < parts_.size() ? from + to : from + to - parts_.size();
+  }
+  [[nodiscard]] PairTaken& taken(std::size_t from, std::size_t to) const {
+    return reinterpret_cast<PairTaken*>(parts_[to])[place(from, to)];
   }
   [[nodiscard]] PairLine& line(std::size_t from, std::size_t to, std::uint64_t number) const {
-    return reinterpret_cast<PairLine*>(parts_[to])[place(from, to, number)];
+    const std::size_t slot = place(from, to) * slots_ + (number & (slots_ - 1));
+    return reinterpret_cast<PairLine*>(parts_[to] + kLinesAt)[slot];
   }
   [[nodiscard]] std::byte* data(std::size_t from, std::size_t to, std::uint64_t number) const {
-    return parts_[to] + kMostMembers * 2 * sizeof(PairLine) + place(from, to, number) * slot_bytes_;
+    return parts_[to] + kDataAt + (place(from, to) * kDataSlots + number % kDataSlots) * slot_bytes_;
   }
 
   std::size_t self_;
   std::vector<std::byte*> parts_;
-  std::uint64_t first_;                    // numbers of earlier users are below it
-  std::size_t slot_bytes_;                 // of data
-  std::vector<std::uint64_t> sent_, got_;  // messages to and from each member
+  std::uint64_t first_;             // numbers of earlier users are below it
+  std::size_t slots_;               // of a direction
+  std::size_t slot_bytes_;          // of data
+  std::vector<Sent> sent_;          // to each member
+  std::vector<std::uint64_t> got_;  // messages from each member
   std::uint64_t calls_ = 0;
   unsigned left_ = 0;
   unsigned barred_ = 0;

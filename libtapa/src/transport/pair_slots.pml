@@ -1,12 +1,12 @@
 /* The slots of pair_slots.hpp as a model for SPIN, with the memory orders of C11 (clocks.pml): one writer, one reader, two slots
- * in turn.
+ * in turn, and the number of the last message that was taken, at which the writer looks when it knows of no free slot.
  *
  * A slot holds the number of its message, so that one which is read late, twice or half overwritten is seen; clocks show any overlap
  * of writing and reading, whatever the processor reorders. An old value of a word is one that is waited on.
  *
  * Deliberate mistakes, which must be found: RELAXED_SEND, RELAXED_ARRIVED, RELAXED_TAKE, RELAXED_ROOM, EARLY_SEND (told before it is
- * written), EARLY_TAKE (told before it is read), NO_ROOM (nobody waits until a slot is free), ONE_SLOT_ASKED (the writer waits for the
- * other slot's message).
+ * written), EARLY_TAKE (told before it is read), NO_ROOM (nobody waits until a slot is free), ONE_TOO_EARLY (the writer waits for
+ * the other slot's message).
  *
  * Accesses: what these do in the code, and the step here (tests/transport/model_orders compares them)
  *   pair_slots.hpp  awaited  awaited_  load   relaxed  local
@@ -25,8 +25,8 @@
 #define MESSAGES 5
 #define SLOT(number) ((number) % 2)
 
-byte sequence[2], taken[2];
-Clock sequence_clock[2], taken_clock[2];
+byte sequence[2], taken;
+Clock sequence_clock[2], taken_clock;
 Bytes part[2];
 byte held[2];
 
@@ -41,32 +41,33 @@ byte held[2];
 #define SEEN_SEQUENCE(slot) take_over(sequence_clock[slot], READER)
 #endif
 #ifdef RELAXED_TAKE
-#define STORE_TAKEN(slot, number) store_relaxed(taken[slot], number)
+#define STORE_TAKEN(number) store_relaxed(taken, number)
 #else
-#define STORE_TAKEN(slot, number) store_release(taken[slot], number, taken_clock[slot], READER)
+#define STORE_TAKEN(number) store_release(taken, number, taken_clock, READER)
 #endif
 #ifdef RELAXED_ROOM
-#define SEEN_TAKEN(slot) skip
+#define SEEN_TAKEN skip
 #else
-#define SEEN_TAKEN(slot) take_over(taken_clock[slot], WRITER)
+#define SEEN_TAKEN take_over(taken_clock, WRITER)
 #endif
 
-#ifdef ONE_SLOT_ASKED
-#define ASKED SLOT(number + 1)
-#define FREE (number <= 2 || taken[ASKED] >= number - 3)
+#ifdef ONE_TOO_EARLY
+#define FREE(known) (number <= known + 3)
 #else
-#define ASKED SLOT(number)
-#define FREE (number <= 2 || taken[ASKED] == number - 2)
+#define FREE(known) (number <= known + 2)
 #endif
 
 active proctype Writer() {
-  byte i, number = 1;
+  byte i, number = 1, known = 0;
   now[WRITER].seen[WRITER] = 1;
   do
   :: number > MESSAGES -> break
   :: else ->
 #ifndef NO_ROOM
-    atomic { FREE -> SEEN_TAKEN(ASKED) };
+    if
+    :: FREE(known) -> skip
+    :: else -> atomic { FREE(taken) -> known = taken; SEEN_TAKEN }
+    fi;
 #endif
 #ifdef EARLY_SEND
     STORE_SEQUENCE(SLOT(number), number);
@@ -88,12 +89,12 @@ active proctype Reader() {
   :: else ->
     atomic { sequence[SLOT(number)] == number -> SEEN_SEQUENCE(SLOT(number)) };
 #ifdef EARLY_TAKE
-    STORE_TAKEN(SLOT(number), number);
+    STORE_TAKEN(number);
 #endif
     use_to_read(part[SLOT(number)], READER, WRITER);
     assert(held[SLOT(number)] == number);
 #ifndef EARLY_TAKE
-    STORE_TAKEN(SLOT(number), number);
+    STORE_TAKEN(number);
 #endif
     number++
   od
