@@ -144,7 +144,7 @@ bool CommState::welcome(MPI_Comm user, bool alone) noexcept {
       given_up_ = true;
       return false;
     }
-    const WaitsInMpi waits(ranks.front());
+    const WaitsInMpi waits(ranks, rank_);
     set_up(user, std::move(ranks));
     return true;
   } catch (const SetupError& e) {  // all ranks know

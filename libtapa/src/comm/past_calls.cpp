@@ -8,9 +8,11 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -246,9 +248,10 @@ void stop_watching() {
   if (const auto remove = registration("opal_progress_unregister")) remove(hook);
 }
 
-WaitsInMpi::WaitsInMpi(int rank) {
+WaitsInMpi::WaitsInMpi(std::span<const int> ranks, int self) {
+  const int next = ranks[static_cast<std::size_t>(self + 1) % ranks.size()];
   int none = -1;
-  noted_ = awaited.compare_exchange_strong(none, rank, std::memory_order_acq_rel);
+  noted_ = awaited.compare_exchange_strong(none, next, std::memory_order_acq_rel);
 }
 
 WaitsInMpi::~WaitsInMpi() {

@@ -4,6 +4,8 @@
 /// ever. This finds such a call while it waits, and says whose it is.
 #pragma once
 
+#include <span>
+
 namespace tapa {
 
 /// From now on this process looks now and then while it waits in MPI: when another rank has waited for it for
@@ -12,11 +14,13 @@ namespace tapa {
 void watch_for_past_calls();
 void stop_watching();
 
-/// While it lives this rank waits for another one, a rank of the process's world, in a collective call of MPI
-/// in which nobody sees that. One at a time, more are not noted.
+/// While it lives this rank waits for others in a collective call of MPI in which nobody sees for whom. It asks
+/// the one behind it: of some that wait and some that do not come, one that waits stands before one that does
+/// not. One at a time, more are not noted.
 class WaitsInMpi {
  public:
-  explicit WaitsInMpi(int rank);
+  /// `ranks`: of the process's world, all that take part; `self`: this one's place among them.
+  WaitsInMpi(std::span<const int> ranks, int self);
   ~WaitsInMpi();
   WaitsInMpi(const WaitsInMpi&) = delete;
   WaitsInMpi& operator=(const WaitsInMpi&) = delete;
