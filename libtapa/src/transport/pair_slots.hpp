@@ -68,6 +68,10 @@ class PairSlots {
   [[nodiscard]] const std::byte* part(std::size_t from, std::size_t bytes) const;
   void take(std::size_t from);
 
+  /// Calls through tables before calls go by pairs: the first ones of these find all their pages new, which
+  /// costs more than some calls gain.
+  static constexpr unsigned kBefore = 31;
+
   // Whether calls go by pairs. A call through tables tells all members how many messages there were, so all
   // of them decide alike; each so many calls one goes through tables again.
   /// Whether the next call does.
@@ -144,7 +148,7 @@ class PairSlots {
   std::vector<std::uint64_t> got_;  // messages from each member
   std::uint64_t calls_ = 0;
   unsigned left_ = 0;
-  unsigned barred_ = 0;
+  unsigned barred_ = kBefore + 1;
   bool saw_long_ = false;
   std::uint64_t last_total_ = 0;
   std::atomic<std::uint64_t> awaited_{0};
