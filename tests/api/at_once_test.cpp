@@ -57,7 +57,7 @@ void test_silent_pairs(int rank, int size) {
     TAPA_Ialltoallv(&sent, counts.data(), displs.data(), MPI_INT, &received, counts.data(), displs.data(),
                     MPI_INT, MPI_COMM_WORLD, request);
   };
-  for (int i = 0; i < 36; ++i) blocking();
+  for (int i = 0; i < 60; ++i) blocking();
   constexpr int kCalls = 64;
   int at_once = 0;
   int free_of_charge = 0;
