@@ -208,19 +208,8 @@ void Joining::agree() {
     check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &word_, kNumbers, MPI_UINT64_T, MPI_BOR, user_), "MPI_Allreduce");
     return;
   }
-  std::vector<Word> all(static_cast<std::size_t>(size_), Word{0});
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(
-      PMPI_Iallgather(&word_, kNumbers, MPI_UINT64_T, all.data(), kNumbers, MPI_UINT64_T, user_, &request),
-      "MPI_Iallgather");
-  wait_watched(request, [&] {
-    std::vector<int> missing;
-    for (int r = 0; r < size_; ++r) {
-      if (r != rank_ && all[static_cast<std::size_t>(r)].flags == 0) missing.push_back(r);
-    }
-    return missing;
-  });
-  for (const Word& theirs : all) word_ |= theirs;
+  for (const Word& theirs : hear_all(word_, &Word::flags, user_)) word_ |= theirs;
+  tell_all(&word_, sizeof word_, user_);
 }
 
 void Joining::take() {

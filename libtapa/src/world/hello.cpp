@@ -92,22 +92,13 @@ std::vector<Hello> gather_hellos(const Hello& own, MPI_Comm comm) {
   check_mpi(PMPI_Comm_size(comm, &ranks), "MPI_Comm_size");
   std::vector<Hello> all(static_cast<std::size_t>(ranks));
   constexpr int bytes = sizeof own;
-  // In MPI_Init nobody can be missing. MPI's nonblocking call would connect every rank to every other one.
+  // In MPI_Init nobody can be missing.
   if (is_drop_in() && comm == MPI_COMM_WORLD) {
     check_mpi(PMPI_Allgather(&own, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm), "MPI_Allgather");
     return all;
   }
-  // Nonblocking, so that it can be told who is missing.
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(PMPI_Iallgather(&own, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm, &request),
-            "MPI_Iallgather");
-  wait_watched(request, [&] {
-    std::vector<int> missing;
-    for (int r = 0; r < ranks; ++r) {
-      if (all[static_cast<std::size_t>(r)].magic == 0) missing.push_back(r);
-    }
-    return missing;
-  });
+  if (const std::vector<Hello> heard = hear_all(own, &Hello::magic, comm); !heard.empty()) all = heard;
+  tell_all(all.data(), all.size() * sizeof own, comm);
   return all;
 }
 
