@@ -80,12 +80,12 @@ bool Choosing::next_probe(const Call& c, int tag, std::size_t bytes) {
   const Offer offer = c.offer();
   Way way = way_of(*c.state->parts(), c.exchange.uniform, bytes, offer);
   if (way.kind == Way::Kind::agree) {
-    if (!Autotuner::agree(*way.running, c.state->space(), tag, c.state->rank())) return false;
+    if (!way.running->agree(c.state->space(), tag, c.state->rank())) return false;
     const auto parts = c.state->parts();
-    parts->tuner.end_round(way.key, *way.running, bytes, offer);
-    const Autotuning& tuned = way.running->autotuning;
+    way.running->end_round(bytes, offer);
+    const Autotuning& tuned = way.running->now();
     if (tuned.complete()) {
-      if (c.state->rank() == 0 && tuned.choices().size() > 1) log_info(outcome(way.key, tuned));
+      if (c.state->rank() == 0 && tuned.choices().size() > 1) log_info(way.running->outcome());
       parts->chooser.cache().clear();
       way.kind = Way::Kind::settled;
     } else {

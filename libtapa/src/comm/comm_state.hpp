@@ -56,7 +56,7 @@ struct Rules {
 struct LastWay {
   std::size_t bytes = 0;  ///< 0: none
   bool mpi = false;
-  Autotuner::Running* counted = nullptr;
+  Competition* counted = nullptr;
 };
 
 /// The parts of the state that its lock guards.

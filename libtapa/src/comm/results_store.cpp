@@ -87,7 +87,7 @@ std::string settings_digest(const Options& options) {
 /// What this process knows.
 struct Notes {
   Results run;
-  Autotuner::Used used;
+  Terms::Used used;
 };
 
 /// As the file was when it was first asked for.
