@@ -34,12 +34,12 @@ std::vector<int> other_ranks(const CommState& state) {
   return ranks;
 }
 
-std::vector<int> who_tells(const CommState& state, const Choice& choice) {
+std::vector<int> who_tells(const Call& call, const Choice& choice) {
   switch (knowledge_needed(choice)) {
     case Knowledge::group:
-      return group_members(*state.held_rules()->topology, choice, state.rank());
+      return group_members(*call.rules->topology, choice, call.state->rank());
     case Knowledge::all:
-      return other_ranks(state);
+      return other_ranks(*call.state);
     default:
       return {};
   }
@@ -105,7 +105,7 @@ void CallNumbers::judge(const CommState& state) const {
 }
 
 void CallNumbers::start_counts(const Call& call, const Choice& choice) {
-  std::vector<int> members = who_tells(*call.state, choice);
+  std::vector<int> members = who_tells(call, choice);
   std::erase(members, call.state->rank());
   outgoing_.clear();
   for (const Block& block : call.exchange.send) outgoing_.push_back(block.bytes);

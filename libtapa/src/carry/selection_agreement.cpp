@@ -169,7 +169,7 @@ class SelectionAgreement {
   SelectionAgreement(const std::shared_ptr<CommState>& state, const SelectionArguments& arguments)
       : state_(state),
         arguments_(arguments),
-        topology_(state->held_rules()->topology),
+        topology_(state->parts()->rules->topology),
         rank_(state->rank()),
         ranks_(state->size()) {}
 

@@ -209,7 +209,7 @@ Route decide_comm(const Arguments& arguments, bool alone) {
     if (is_drop_in() && !state->welcome(comm, alone)) return left_to_mpi(reasons::not_ready);
     state->set_up(comm);
   }
-  if (state->gpus_are_open()) state->ask_for_gpus(comm);
+  state->ask_for_gpus(comm);
   if (state->rules().is_mpis) return left_to_mpi(reasons::device, state);
   if (!first) static_cast<void>(are_right(arguments, *state, state->rules().check));
   return in_order(*state);
