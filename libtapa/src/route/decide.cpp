@@ -98,7 +98,7 @@ std::optional<std::size_t> uniform_bytes(const Arguments& arguments) {
 bool mpi_cannot(const Arguments& arguments) noexcept {
   try {
     require_mpi_init(arguments);
-    return gpu_use() == GpuUse::cuda && must_stage_for_mpi(arguments, peers_of(arguments.comm));
+    return must_stage_for_mpi(arguments);
   } catch (const std::exception&) {
     return true;
   }
@@ -271,8 +271,9 @@ std::unique_ptr<StagedCall> staged_call(const Arguments& arguments, const CommSt
   return std::make_unique<StagedCall>(arguments, state.size(), *cuda_driver());
 }
 
-bool must_stage_for_mpi(const Arguments& arguments, int peers) {
-  return gpu_use() == GpuUse::cuda && !mpi_takes_it_here() && buffer_on_device(arguments, peers) != nullptr;
+bool must_stage_for_mpi(const Arguments& arguments) {
+  return gpu_use() == GpuUse::cuda && !mpi_takes_it_here() &&
+         buffer_on_device(arguments, peers_of(arguments.comm)) != nullptr;
 }
 
 }  // namespace tapa
