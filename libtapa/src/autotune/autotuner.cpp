@@ -141,7 +141,7 @@ std::vector<Choice> Autotuner::choices_for(const ProbeKey& key, std::size_t byte
   if (!one) ranked = corrected(std::move(ranked), tried_near(key, offer));
   std::vector<Choice> choices = plausible(ranked, one ? 1 : kMostPlans);
   // Second, so that a few calls suffice to see whether MPI is faster.
-  if (key.mpi) choices.insert(choices.begin() + 1, Choice{})->algorithm = Algorithm::mpi;
+  if (key.mpi) choices.insert(choices.begin() + 1, Choice{Algorithm::mpi});
   return choices;
 }
 

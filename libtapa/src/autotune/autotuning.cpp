@@ -33,9 +33,7 @@ Autotuning::Autotuning(std::vector<Choice> choices, ProbeBudget& budget, std::ui
 
 Autotuning Autotuning::trial(Choice plan, ProbeBudget& budget, std::uint64_t smallest, std::uint64_t largest,
                              std::vector<double> mpi, bool stays_at_a_tie) {
-  Choice other;
-  other.algorithm = Algorithm::mpi;
-  Autotuning autotuning({std::move(plan), std::move(other)}, smallest, largest);
+  Autotuning autotuning({std::move(plan), {Algorithm::mpi}}, smallest, largest);
   autotuning.times_.set(1, std::move(mpi));
   if (budget.limited()) autotuning.budget_ = &budget;
   autotuning.preferred_ = autotuning.incumbent_ = 1;

@@ -136,9 +136,7 @@ void Competition::review() {
   const auto& ranking = before_->ranking();
   const auto& choices = before_->choices();
   const Choice plan = choices[ranking[is_mpi(choices[ranking.front()]) ? 1 : 0]];
-  Choice mpi;
-  mpi.algorithm = Algorithm::mpi;
-  now_ = terms_.source.memory_first() ? trial(plan, {}) : compete({plan, std::move(mpi)});
+  now_ = terms_.source.memory_first() ? trial(plan, {}) : compete({plan, {Algorithm::mpi}});
 }
 
 /// Also in a program that asked for plans: what is known may hold no more.

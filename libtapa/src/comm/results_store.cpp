@@ -106,13 +106,6 @@ bool keeps_file() {
   return keeps;
 }
 
-/// Of communicators of so many ranks.
-Results found_here(int ranks) {
-  Results found = locked<Notes>()->run;
-  std::erase_if(found.shapes, [&](const ShapeResults& shape) { return shape.ranks != ranks; });
-  return found;
-}
-
 /// Whether the program has set an option of a communicator: then its times are no other's.
 bool altered(const Options& options) {
   return std::ranges::any_of(
@@ -191,7 +184,8 @@ Results read_results(const std::string& path) {
 }
 
 std::string results_for(const Options& options, int ranks) {
-  const Results found = found_here(ranks);
+  Results found = locked<Notes>()->run;
+  std::erase_if(found.shapes, [&](const ShapeResults& shape) { return shape.ranks != ranks; });
   Results fits;
   const std::string file = results_file(options);
   if (!file.empty() && !results_before(file).shapes.empty())

@@ -62,7 +62,7 @@ bool sees_gpus() {
 }
 
 /// A number that /sys has of a processor, and 1 more; 0: it has none.
-std::uint32_t number_of(int cpu, const char* what) {
+std::uint32_t sysfs_number(int cpu, const char* what) {
   const std::string text = read_line("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/" + what);
   std::uint32_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -137,8 +137,8 @@ NodeArena::Place place_of(const Cores& cores) {
   }
   if (first < 0 || count >= sysconf(_SC_NPROCESSORS_ONLN)) return {0, 0, cores};
   const auto both = [&](const char* what) {
-    const std::uint32_t number = number_of(first, what);
-    return first == last || number_of(last, what) == number ? number : 0;
+    const std::uint32_t number = sysfs_number(first, what);
+    return first == last || sysfs_number(last, what) == number ? number : 0;
   };
   return {both("cache/index3/id"), both("topology/physical_package_id"), cores};
 }
