@@ -110,19 +110,15 @@ std::vector<std::size_t> Autotuning::round_of_all() const {
   return order;
 }
 
-/// The round that has ended, by the agreed times.
-void Autotuning::pay_round() {
+/// Of the round that has ended, by the agreed times: what it has cost, and what is known to be the fastest.
+void Autotuning::take_stock() {
   const double mpi = times_.median(preferred_);
   for (std::size_t call = 0; call < order_.size(); ++call) {
     const bool known = mpi > 0 && order_[call] != preferred_;
     budget_->pay(seconds_[call], known ? seconds_[call] - mpi : 0);
   }
   budget_->pay(0, std::min(mpi, kAgreeing));
-}
-
-void Autotuning::pick_incumbent() {
   incumbent_ = preferred_;
-  const double mpi = times_.median(preferred_);
   double best = mpi;
   for (const std::size_t i : left_) {
     const double gain = times_.calls_of(i) >= kSureCalls ? kGain : kEarlyGain;
@@ -175,10 +171,7 @@ bool Autotuning::take_times() {
 
 void Autotuning::end_round() {
   if (!take_times()) return ++fruitless_ == kFruitless ? finish() : begin_round();
-  if (budget_ != nullptr) {
-    pay_round();
-    pick_incumbent();
-  }
+  if (budget_ != nullptr) take_stock();
   if (stage_ == Stage::measuring) {
     stage_ = Stage::competing;
     return begin_round();
@@ -190,13 +183,6 @@ void Autotuning::end_round() {
   give_up_slow();
   if (++round_ == kRounds.size() || left_.size() == 1 || know_enough()) return finish();
   begin_round();
-}
-
-/// Also by the medians: one lucky call of another plan is no reason to give MPI up.
-bool Autotuning::clearly_slow(std::size_t choice, double slack) const {
-  return std::ranges::any_of(left_, [&](std::size_t i) {
-    return times_.calls_of(i) >= kFewCalls && times_.median(choice) > (1 + slack) * times_.median(i);
-  });
 }
 
 bool Autotuning::know_enough() const {
@@ -212,11 +198,17 @@ void Autotuning::give_up_slow() {
   const Round& round = kRounds[round_];
   const double slack = std::min(round.slack, kTie + round.disturbance / std::max(best, 1e-9));
   if (slack <= 0) return;  // the last round: medians decide
+  // MPI also by the medians: one lucky call of another plan is no reason to give it up.
+  const auto stays = [&] {
+    return budget_ != nullptr && std::ranges::none_of(left_, [&](std::size_t i) {
+             return times_.calls_of(i) >= kFewCalls &&
+                    times_.median(preferred_) > (1 + slack) * times_.median(i);
+           });
+  };
   std::vector<std::size_t> slow;
   for (const std::size_t i : left_) {
     const double least = times_.least(i);
-    const bool over =
-        least > (1 + slack) * best && (budget_ == nullptr || i != preferred_ || clearly_slow(i, slack));
+    const bool over = least > (1 + slack) * best && !(i == preferred_ && stays());
     undecided_[i] = over && least <= best + round.margin;
     if (over && !undecided_[i]) slow.push_back(i);
   }

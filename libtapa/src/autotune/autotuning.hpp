@@ -131,11 +131,9 @@ class Autotuning {
   [[nodiscard]] bool take_times();
   [[nodiscard]] bool know_enough() const;
   void give_up_slow();
-  [[nodiscard]] bool clearly_slow(std::size_t choice, double slack) const;
   void finish();
-  void pay_round();
   void rest_before_round();
-  void pick_incumbent();
+  void take_stock();
 
   PlanTimes times_;
   std::uint64_t smallest_;
