@@ -16,10 +16,6 @@ bool exchange_tells_mean(const CommParts& parts) {
   return parts.regions.available() && parts.chooser.one_choice() && !parts.chooser.forced();
 }
 
-bool has_no_messages(const Choice& choice) {
-  return choice.algorithm == Algorithm::memory || choice.algorithm == Algorithm::mpi;
-}
-
 }  // namespace
 
 Offer Call::offer() const {
@@ -124,7 +120,8 @@ Choosing::Step Choosing::step(const Call& c, int tag) {
     plan(c, Counts::uniform(c.state->size(), bytes), {bytes});
   } else if (known_) {
     plan(c, *known_, key_);
-  } else if (has_no_messages(decision_->choice)) {
+  } else if (const Algorithm algorithm = decision_->choice.algorithm;
+             algorithm == Algorithm::memory || algorithm == Algorithm::mpi) {
     // In shared buffers blocks tell their sizes themselves; MPI has its own way.
     plan(c, Counts::uniform(c.state->size(), bytes_per_pair(c.exchange)), {});
   } else {

@@ -60,24 +60,14 @@ std::string or_unknown(std::string text) {
   return text.empty() ? "unknown" : std::move(text);
 }
 
-std::string mpi_version() {
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-  int length = 0;
-  PMPI_Get_library_version(text.data(), &length);
-  return or_unknown(plain_text(text.data(), 512));
-}
-
-/// Options that change neither plans nor what they take.
-bool is_beside(std::string_view name) {
-  static constexpr std::array<std::string_view, 7> beside{"report", "explain", "log",   "timeout",
-                                                          "check",  "cache",   "enable"};
-  return std::ranges::find(beside, name) != beside.end();
-}
-
 std::string settings_digest(const Options& options) {
+  // These change neither plans nor what they take.
+  constexpr std::array<std::string_view, 7> beside{"report", "explain", "log",   "timeout",
+                                                   "check",  "cache",   "enable"};
   std::string text;
   for (const OptionInfo& info : option_table()) {
-    if (options.origin(info.name) == Origin::standard || is_beside(info.name)) continue;
+    if (options.origin(info.name) == Origin::standard || std::ranges::find(beside, info.name) != beside.end())
+      continue;
     text += std::string(info.name) + "=" + options.text(info.name) + "\n";
   }
   for (const std::string& entry : mpi_settings(files::variables())) text += entry + "\n";
@@ -151,7 +141,10 @@ ResultsWhere results_where(const Options& options) {
     auto* const where = new ResultsWhere;
     where->libtapa = std::to_string(TAPA_VERSION_MAJOR) + "." + std::to_string(TAPA_VERSION_MINOR) + "." +
                      std::to_string(TAPA_VERSION_PATCH);
-    where->mpi = mpi_version();
+    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};
+    int length = 0;
+    PMPI_Get_library_version(version.data(), &length);
+    where->mpi = or_unknown(plain_text(version.data(), 512));
     where->cpu =
         or_unknown(plain_text(processor(), 128)) + ", " + std::to_string(::sysconf(_SC_NPROCESSORS_ONLN));
     PMPI_Comm_size(MPI_COMM_WORLD, &where->job);
