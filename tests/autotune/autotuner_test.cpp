@@ -76,16 +76,16 @@ struct Communicator {
         taken = tuner.decided(true, kBytes, kOffer, false)->text;
         continue;
       }
-      Autotuner::Running& running = tuner.running(key, kBytes, kOffer);
-      if (running.autotuning.round_over()) tuner.end_round(key, running, kBytes, kOffer);
-      if (running.autotuning.complete()) {
+      Competition& running = tuner.running(key, kBytes, kOffer);
+      if (running.now().round_over()) running.end_round(kBytes, kOffer);
+      if (running.now().complete()) {
         running.count();
         taken = tuner.decided(true, kBytes, kOffer, false)->text;
         continue;
       }
-      taken = to_string(running.autotuning.next());
+      taken = to_string(running.now().next());
       called.insert(taken);
-      if (running.autotuning.resting()) {
+      if (running.now().resting()) {
         running.count();
       } else {
         tuner.record(key, seconds.at(taken), 0);

@@ -297,7 +297,7 @@ TEST(AutotuningKnown, AFinishedOneTellsWhatItWasGiven) {
   const Autotuning autotuning = Autotuning::finished(plans);
   EXPECT_TRUE(autotuning.complete());
   EXPECT_EQ(autotuning.ranking(), (std::vector<std::size_t>{0, 1}));
-  EXPECT_DOUBLE_EQ(autotuning.median(1), 2e-5);
+  EXPECT_DOUBLE_EQ(autotuning.times().median(1), 2e-5);
   const std::vector<PlanResult> known = autotuning.known();
   ASSERT_EQ(known.size(), 2U);
   EXPECT_EQ(known[0].samples, 65);

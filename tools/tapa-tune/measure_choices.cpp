@@ -79,9 +79,7 @@ class Choices {
 
   // Candidates in the order in which they deserve to be timed: MPI itself, then by predicted time.
   [[nodiscard]] std::vector<Choice> in_order(std::size_t bytes) const {
-    Choice mpi;
-    mpi.algorithm = Algorithm::mpi;
-    std::vector<Choice> order{mpi};
+    std::vector<Choice> order{{Algorithm::mpi}};
     for (const Candidate& candidate : rank_candidates(topology_, rates_, {}, bytes, {false, true})) {
       order.push_back(candidate.choice);
     }

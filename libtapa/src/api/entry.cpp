@@ -105,7 +105,8 @@ void find_route(const Arguments& arguments, Route& route) {
   if (route.carrier != Carrier::mpi) route = decide_blocking(arguments, *route.state);
 }
 
-/// While MPI carries a call out nothing may be alive here that needs a destructor.
+/// While MPI carries a call out nothing may be alive here that needs a destructor. Of this file alone: else
+/// the compiler would not put it in its place.
 template <Mode mode>
 int run_guarded(const Arguments& arguments, MPI_Request* request) {
   static_assert(std::is_trivially_destructible_v<Route>);
@@ -126,7 +127,9 @@ int run_guarded(const Arguments& arguments, MPI_Request* request) {
   return code != MPI_SUCCESS || done ? code : run_by_mpi(arguments, route, mode, request);
 }
 
-void require_own_comm(MPI_Comm comm) {
+}  // namespace
+
+std::shared_ptr<CommState> ready_state(MPI_Comm comm) {
   require_comm(comm);
   if (!world_began()) {
     throw CallError(MPI_ERR_UNSUPPORTED_OPERATION,
@@ -135,12 +138,6 @@ void require_own_comm(MPI_Comm comm) {
   if (world_ends()) throw CallError(MPI_ERR_OTHER, "MPI_Finalize has begun, expected a call before it");
   if (is_intercomm(comm))
     throw CallError(MPI_ERR_COMM, "comm is an intercommunicator, expected an intracommunicator");
-}
-
-}  // namespace
-
-std::shared_ptr<CommState> ready_state(MPI_Comm comm) {
-  require_own_comm(comm);
   auto state = state_of(comm);
   state->set_up(comm);
   return state;

@@ -79,12 +79,6 @@ void check_side(const char* buffer_name, const void* buffer, const char* displs_
   }
 }
 
-void check_select(const SelectCall& call) {
-  const RowSelection& rows = *call.selection->rows;
-  check_side("sendbuf", call.sendbuf, "sdispls", call.sdispls, call.rowbytes, rows, &RowSelection::send);
-  check_side("recvbuf", call.recvbuf, "rdispls", call.rdispls, call.rowbytes, rows, &RowSelection::recv);
-}
-
 /// The block whose rows begin at `data`. A single run of rows is dense.
 Block block_of(std::byte* data, const BlockRows& rows, std::size_t rowbytes) {
   Block block;
@@ -123,7 +117,11 @@ constexpr const char* kNoGpu = "selective all-to-alls do not take it";
 
 std::unique_ptr<Operation> begin(const SelectCall& call, Mode mode) {
   TAPA_Selection_s& selection = *call.selection;
-  if (selection.state->rules().check != Check::off) check_select(call);
+  const RowSelection& rows = *selection.rows;
+  if (selection.state->rules().check != Check::off) {
+    check_side("sendbuf", call.sendbuf, "sdispls", call.sdispls, call.rowbytes, rows, &RowSelection::send);
+    check_side("recvbuf", call.recvbuf, "rdispls", call.rdispls, call.rowbytes, rows, &RowSelection::recv);
+  }
   if (!selection.state->rules().trusts_buffers && gpu_in_use()) {
     require_host_memory(call.sendbuf, "sendbuf", kNoGpu);
     require_host_memory(call.recvbuf, "recvbuf", kNoGpu);
@@ -135,11 +133,9 @@ std::unique_ptr<Operation> begin(const SelectCall& call, Mode mode) {
   const auto row = static_cast<MPI_Aint>(call.rowbytes);
   auto* send = static_cast<std::byte*>(const_cast<void*>(call.sendbuf));
   auto* recv = static_cast<std::byte*>(call.recvbuf);
-  for (int peer = 0; peer < selection.rows->ranks(); ++peer) {
-    exchange.send.push_back(
-        block_of(send + call.sdispls[peer] * row, selection.rows->send(peer), call.rowbytes));
-    exchange.recv.push_back(
-        block_of(recv + call.rdispls[peer] * row, selection.rows->recv(peer), call.rowbytes));
+  for (int peer = 0; peer < rows.ranks(); ++peer) {
+    exchange.send.push_back(block_of(send + call.sdispls[peer] * row, rows.send(peer), call.rowbytes));
+    exchange.recv.push_back(block_of(recv + call.rdispls[peer] * row, rows.recv(peer), call.rowbytes));
   }
   describe_counts(selection, call.rowbytes, *operation);
   return operation;

@@ -97,7 +97,7 @@ int TAPA_Comm_get(MPI_Comm comm, const char* key, char* value, int size, int* le
   return guarded(comm, "TAPA_Comm_get", [&] {
     require(key, "key");
     try {
-      const auto rules = ready_state(comm)->held_rules();
+      const auto rules = ready_state(comm)->parts()->rules;
       const std::string& text = rules->options->text(key);
       copy_text(text, value, size);
       if (length != nullptr) *length = static_cast<int>(text.size());
@@ -126,7 +126,7 @@ int TAPA_Comm_level(MPI_Comm comm, int peer, int* level, char* name, int size) {
       throw CallError(MPI_ERR_RANK, "peer is " + std::to_string(peer) + ", expected 0 to " +
                                         std::to_string(state->size() - 1));
     }
-    const auto topology = state->held_rules()->topology;
+    const auto topology = state->parts()->rules->topology;
     const int found = topology->level_of(state->rank(), peer);
     if (level != nullptr) *level = found;
     if (name != nullptr) copy_text(topology->levels[static_cast<std::size_t>(found)].name, name, size);
@@ -136,7 +136,7 @@ int TAPA_Comm_level(MPI_Comm comm, int peer, int* level, char* name, int size) {
 
 int TAPA_Comm_levels(MPI_Comm comm, int* count, int* nic_level, char* names, int size, int* length) {
   return guarded(comm, "TAPA_Comm_levels", [&] {
-    const auto topology = ready_state(comm)->held_rules()->topology;
+    const auto topology = ready_state(comm)->parts()->rules->topology;
     std::string text;
     for (const Level& level : topology->levels) text += (text.empty() ? "" : ",") + level.name;
     if (names != nullptr) copy_text(text, names, size);

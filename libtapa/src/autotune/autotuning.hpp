@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "autotune/plan_times.hpp"
 #include "autotune/probe_budget.hpp"
 #include "autotune/results.hpp"
 #include "plan/choose.hpp"
@@ -89,7 +90,9 @@ class Autotuning {
   /// behind the others, and those given up last.
   [[nodiscard]] std::vector<PlanResult> known() const;
 
-  [[nodiscard]] const std::vector<Choice>& choices() const { return choices_; }
+  /// What calls have taken in rounds that are over.
+  [[nodiscard]] const PlanTimes& times() const { return times_; }
+  [[nodiscard]] const std::vector<Choice>& choices() const { return times_.choices(); }
 
   /// Whether nothing is left to probe.
   [[nodiscard]] bool complete() const { return complete_; }
@@ -102,7 +105,7 @@ class Autotuning {
   void count_rest();
 
   /// The plan of the next call. Precondition: neither complete() nor round_over().
-  [[nodiscard]] const Choice& next() const { return choices_[resting() ? incumbent_ : order_[calls_]]; }
+  [[nodiscard]] const Choice& next() const { return choices()[resting() ? incumbent_ : order_[calls_]]; }
   /// That call has taken so long on this rank, which has sent so many bytes. Precondition as for next(), and
   /// not resting().
   void record(double seconds, std::uint64_t bytes);
@@ -116,57 +119,42 @@ class Autotuning {
 
   /// Indices of all choices, the best first. Precondition: complete().
   [[nodiscard]] const std::vector<std::size_t>& ranking() const { return ranking_; }
-  /// Median of a choice's times, without the first where there are more.
-  [[nodiscard]] double median(std::size_t choice) const;
-  /// Its shortest time, 0 when it was never called.
-  [[nodiscard]] double least(std::size_t choice) const;
-  /// What the calls of a choice have taken, in rounds that are over.
-  [[nodiscard]] const std::vector<double>& times(std::size_t choice) const { return times_[choice]; }
-  /// Calls made of a choice in rounds that are over.
-  [[nodiscard]] std::size_t calls_of(std::size_t choice) const {
-    return known_calls_.empty() ? times_[choice].size() : static_cast<std::size_t>(known_calls_[choice]);
-  }
 
  private:
+  enum class Stage : std::uint8_t {
+    measuring,  // MPI alone
+    trying,     // see trial()
+    competing,
+  };
   void begin_round();
-  void measure_mpi();
-  void begin_trial();
-  void begin_calls(std::vector<std::size_t> order);
-  [[nodiscard]] bool budgeted() const { return budget_ != nullptr; }
-  void pay_round();
-  void rest_before_round();
-  void pick_incumbent();
+  [[nodiscard]] std::vector<std::size_t> round_of_all() const;
   [[nodiscard]] bool take_times();
   [[nodiscard]] bool know_enough() const;
   void give_up_slow();
-  [[nodiscard]] bool clearly_slow(std::size_t choice, double slack) const;
-  void sort_left();
   void finish();
-  [[nodiscard]] bool is_undecided(std::size_t choice) const;
+  void rest_before_round();
+  void take_stock();
 
-  std::vector<Choice> choices_;
+  PlanTimes times_;
   std::uint64_t smallest_;
   std::uint64_t largest_;
-  std::vector<std::size_t> left_;       // not given up, ascending
-  std::vector<std::size_t> undecided_;  // of these
+  Stage stage_ = Stage::competing;
+  std::vector<std::size_t> left_;  // not given up, ascending
+  std::vector<bool> undecided_;    // of all
   std::size_t round_ = 0;
   std::size_t fruitless_ = 0;
   ProbeBudget* budget_ = nullptr;  // null where probing costs what it costs
   std::size_t preferred_ = 0;      // unless another one is clearly faster
   std::size_t incumbent_ = 0;      // what is known to be the fastest
-  bool measuring_ = false;         // a round of MPI alone
-  bool trying_ = false;            // see trial()
   bool stays_at_a_tie_ = false;
   std::uint64_t rest_ = 0;
   std::uint64_t rested_ = 0;
   std::vector<std::size_t> order_;  // choices of the round's calls
   std::vector<double> seconds_;
   std::vector<std::uint64_t> bytes_;
-  std::size_t calls_ = 0;                   // made in this round
-  std::vector<std::vector<double>> times_;  // of each choice, agreed
-  std::vector<std::size_t> ranking_;        // until complete: those given up, the last one first
+  std::size_t calls_ = 0;             // made in this round
+  std::vector<std::size_t> ranking_;  // until complete: those given up, the last one first
   bool complete_ = false;
-  std::vector<int> known_calls_;  // of each choice, of an earlier run; empty when it is of this one
 };
 
 }  // namespace tapa

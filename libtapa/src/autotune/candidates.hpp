@@ -10,6 +10,27 @@
 
 namespace tapa {
 
+/// What the candidates are, and whether there is anything to tune. Alike on all ranks.
+class CandidateSource {
+ public:
+  CandidateSource() = default;
+  CandidateSource(const CandidateSource&) = delete;
+  CandidateSource& operator=(const CandidateSource&) = delete;
+  virtual ~CandidateSource() = default;
+
+  /// Cheapest first, as the model and measurements have them.
+  [[nodiscard]] virtual std::vector<Candidate> ranked(std::size_t bytes, Offer offer) const = 0;
+  /// Whether plans of this size are probed at all.
+  [[nodiscard]] virtual bool tunes(std::size_t bytes) const = 0;
+  /// Whether the choice is the same for all sizes: the ranks share memory.
+  [[nodiscard]] virtual bool one_choice() const = 0;
+  /// Whether this choice carries out the first calls of a size, as MPI is seldom faster by more than a tie:
+  /// the ranks have a core each.
+  [[nodiscard]] virtual bool memory_first() const = 0;
+  /// Whether it is a plan that would be considered here. `memory`: the ranks' buffers are at hand.
+  [[nodiscard]] virtual bool possible(const Choice& choice, bool memory) const = 0;
+};
+
 /// A candidate of another size that is tuned already.
 struct Tried {
   Choice choice;

@@ -104,14 +104,12 @@ void add_size(std::vector<SizeResult>& sizes, const SizeResult& fresh, int today
   }
 }
 
-/// Bytes of the texts that say where something was measured.
-std::size_t bytes_of_texts(const ResultsWhere& where) {
-  return where.libtapa.size() + where.mpi.size() + where.cpu.size() + where.settings.size();
-}
-
 /// About what a shape needs in the file, and rather more.
 std::size_t bytes_of(const ShapeResults& shape) {
-  std::size_t bytes = 400 + 2 * (bytes_of_texts(shape.where) + shape.topology.size());  // quotes count twice
+  const ResultsWhere& where = shape.where;
+  std::size_t bytes = 400;
+  for (const std::string* text : {&where.libtapa, &where.mpi, &where.cpu, &where.settings, &shape.topology})
+    bytes += 2 * text->size();  // quotes count twice
   for (const SizeResult& size : shape.sizes) {
     bytes += 120;
     for (const PlanResult& plan : size.plans) bytes += 120 + to_string(plan.choice).size();

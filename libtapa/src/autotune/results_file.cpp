@@ -54,20 +54,11 @@ SizeResult read_size(const JsonReader& value) {
   return size;
 }
 
-ResultsWhere read_where(const JsonReader& value) {
-  ResultsWhere where;
-  where.libtapa = value.at("libtapa").text();
-  where.mpi = value.at("mpi").text(longest_text);
-  where.cpu = value.at("cpu").text();
-  where.settings = value.at("settings").text();
-  where.job = value.at("job").integer(1, INT32_MAX);
-  return where;
-}
-
 ShapeResults read_shape(const JsonReader& value) {
   value.only_keys({"libtapa", "mpi", "cpu", "settings", "job", "ranks", "topology", "day", "sizes"});
   ShapeResults shape;
-  shape.where = read_where(value);
+  shape.where = {value.at("libtapa").text(), value.at("mpi").text(longest_text), value.at("cpu").text(),
+                 value.at("settings").text(), value.at("job").integer(1, INT32_MAX)};
   shape.ranks = value.at("ranks").integer(2, shape.where.job);
   shape.topology = value.at("topology").text();
   shape.day = value.at("day").integer(1, INT32_MAX);
@@ -75,14 +66,6 @@ ShapeResults read_shape(const JsonReader& value) {
   for (std::size_t i = 0, n = list.size(1, kMostSizeResults, "sizes"); i < n; ++i)
     shape.sizes.push_back(read_size(list.at(i)));
   return shape;
-}
-
-nlohmann::ordered_json where_json(const ResultsWhere& where) {
-  return {{"libtapa", where.libtapa},
-          {"mpi", where.mpi},
-          {"cpu", where.cpu},
-          {"settings", where.settings},
-          {"job", where.job}};
 }
 
 nlohmann::ordered_json size_json(const SizeResult& size) {
@@ -135,10 +118,10 @@ Results parse_results(const std::string& text, const std::string& path) {
 std::string results_json(const Results& results) {
   nlohmann::ordered_json out = {{"format", format_name}, {"shapes", nlohmann::ordered_json::array()}};
   for (const ShapeResults& shape : results.shapes) {
-    nlohmann::ordered_json row = where_json(shape.where);
-    row["ranks"] = shape.ranks;
-    row["topology"] = shape.topology;
-    row["day"] = shape.day;
+    nlohmann::ordered_json row = {{"libtapa", shape.where.libtapa}, {"mpi", shape.where.mpi},
+                                  {"cpu", shape.where.cpu},         {"settings", shape.where.settings},
+                                  {"job", shape.where.job},         {"ranks", shape.ranks},
+                                  {"topology", shape.topology},     {"day", shape.day}};
     for (const SizeResult& size : shape.sizes) row["sizes"].push_back(size_json(size));
     out["shapes"].push_back(std::move(row));
   }

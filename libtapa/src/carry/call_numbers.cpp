@@ -34,12 +34,12 @@ std::vector<int> other_ranks(const CommState& state) {
   return ranks;
 }
 
-std::vector<int> who_tells(const CommState& state, const Choice& choice) {
+std::vector<int> who_tells(const Call& call, const Choice& choice) {
   switch (knowledge_needed(choice)) {
     case Knowledge::group:
-      return group_members(*state.held_rules()->topology, choice, state.rank());
+      return group_members(*call.rules->topology, choice, call.state->rank());
     case Knowledge::all:
-      return other_ranks(state);
+      return other_ranks(*call.state);
     default:
       return {};
   }
@@ -86,26 +86,22 @@ void CallNumbers::start_verdict(const Call& call) {
 }
 
 void CallNumbers::judge(const CommState& state) const {
-  const auto judge_of = [&](int receiver, std::span<const std::size_t> verdict) {
-    if (verdict[0] == 0) return;
-    throw CallError(MPI_ERR_TRUNCATE,
-                    "rank " + std::to_string(verdict[1]) + " sends " + std::to_string(verdict[2]) +
-                        " bytes to rank " + std::to_string(receiver) + ", which expects " +
-                        std::to_string(verdict[3]),
-                    CallError::Seen::everywhere);
-  };
   // In order of ranks, so that all name the same block.
   for (int rank = 0; rank < state.size(); ++rank) {
-    if (rank == state.rank()) {
-      judge_of(rank, outgoing_);
-    } else {
-      judge_of(rank, exchange_.from(static_cast<std::size_t>(rank < state.rank() ? rank : rank - 1)));
-    }
+    const auto other = static_cast<std::size_t>(rank < state.rank() ? rank : rank - 1);
+    const std::span<const std::size_t> verdict =
+        rank == state.rank() ? std::span<const std::size_t>(outgoing_) : exchange_.from(other);
+    if (verdict[0] == 0) continue;
+    throw CallError(MPI_ERR_TRUNCATE,
+                    "rank " + std::to_string(verdict[1]) + " sends " + std::to_string(verdict[2]) +
+                        " bytes to rank " + std::to_string(rank) + ", which expects " +
+                        std::to_string(verdict[3]),
+                    CallError::Seen::everywhere);
   }
 }
 
 void CallNumbers::start_counts(const Call& call, const Choice& choice) {
-  std::vector<int> members = who_tells(*call.state, choice);
+  std::vector<int> members = who_tells(call, choice);
   std::erase(members, call.state->rank());
   outgoing_.clear();
   for (const Block& block : call.exchange.send) outgoing_.push_back(block.bytes);

@@ -16,10 +16,6 @@ bool exchange_tells_mean(const CommParts& parts) {
   return parts.regions.available() && parts.chooser.one_choice() && !parts.chooser.forced();
 }
 
-bool has_no_messages(const Choice& choice) {
-  return choice.algorithm == Algorithm::memory || choice.algorithm == Algorithm::mpi;
-}
-
 }  // namespace
 
 Offer Call::offer() const {
@@ -80,12 +76,12 @@ bool Choosing::next_probe(const Call& c, int tag, std::size_t bytes) {
   const Offer offer = c.offer();
   Way way = way_of(*c.state->parts(), c.exchange.uniform, bytes, offer);
   if (way.kind == Way::Kind::agree) {
-    if (!Autotuner::agree(*way.running, c.state->space(), tag, c.state->rank())) return false;
+    if (!way.running->agree(c.state->space(), tag, c.state->rank())) return false;
     const auto parts = c.state->parts();
-    parts->tuner.end_round(way.key, *way.running, bytes, offer);
-    const Autotuning& tuned = way.running->autotuning;
+    way.running->end_round(bytes, offer);
+    const Autotuning& tuned = way.running->now();
     if (tuned.complete()) {
-      if (c.state->rank() == 0 && tuned.choices().size() > 1) log_info(outcome(way.key, tuned));
+      if (c.state->rank() == 0 && tuned.choices().size() > 1) log_info(way.running->outcome());
       parts->chooser.cache().clear();
       way.kind = Way::Kind::settled;
     } else {
@@ -124,7 +120,8 @@ Choosing::Step Choosing::step(const Call& c, int tag) {
     plan(c, Counts::uniform(c.state->size(), bytes), {bytes});
   } else if (known_) {
     plan(c, *known_, key_);
-  } else if (has_no_messages(decision_->choice)) {
+  } else if (const Algorithm algorithm = decision_->choice.algorithm;
+             algorithm == Algorithm::memory || algorithm == Algorithm::mpi) {
     // In shared buffers blocks tell their sizes themselves; MPI has its own way.
     plan(c, Counts::uniform(c.state->size(), bytes_per_pair(c.exchange)), {});
   } else {

@@ -80,9 +80,7 @@ class Later {
  public:
   Later(const Arguments& arguments, const Route& route)
       : function_(arguments.function),
-        state_(route.state),
-        buffers_(route.buffers),
-        sent_(route.sent),
+        route_(route),
         began_(route.noted ? PMPI_Wtime() : 0),
         watch_(arguments.function, route.state->rules().timeout) {
     run([&] { begin(arguments, route, memory()); });
@@ -92,15 +90,15 @@ class Later {
   bool advance() noexcept {
     if (!ended_ && run([&] { ended_ = memory().advance(); }) && !ended_)
       watch_.look([&] { return waits_for(memory().exchange()); });
-    if (ended_ && buffers_ != nullptr) end();
+    if (ended_ && route_.buffers != nullptr) end();
     return ended_;
   }
-  [[nodiscard]] CommState& state() const { return *state_; }
+  [[nodiscard]] CommState& state() const { return *route_.state; }
   [[nodiscard]] int code() const { return code_; }
   [[nodiscard]] std::string message() const { return std::string(function_) + ": " + message_; }
 
  private:
-  [[nodiscard]] MemoryRun& memory() const { return state_->memory_run(); }
+  [[nodiscard]] MemoryRun& memory() const { return state().memory_run(); }
 
   /// False: it has failed, and with that ended.
   template <class Step>
@@ -117,18 +115,16 @@ class Later {
     return false;
   }
   void end() {
-    std::exchange(buffers_, nullptr)->release();
+    std::exchange(route_.buffers, nullptr)->release();
     if (code_ != MPI_SUCCESS) log_error(message());
-    if (began_ == 0) return;
-    state_->parts()->report.count(function_, sent_ / static_cast<std::size_t>(state_->size()), "memory", {},
-                                  sent_, PMPI_Wtime() - began_, std::nullopt);
+    if (!route_.noted) return;
+    state().parts()->report.count(function_, route_.sent / static_cast<std::size_t>(state().size()), "memory",
+                                  {}, route_.sent, PMPI_Wtime() - began_, std::nullopt);
   }
 
   const char* function_;
-  CommState* state_;
-  ShmBuffers* buffers_;  // claimed; null: given back
-  std::uint64_t sent_;
-  double began_;  // 0: it is not noted
+  Route route_;  // without buffers, once they are given back
+  double began_;
   Watch watch_;
   bool ended_ = false;
   int code_ = MPI_SUCCESS;

@@ -150,43 +150,13 @@ HandedCall* prepare_handed(const Arguments& arguments, HandOver how) {
   return prepare_handed(arguments, HandOver::as_made);
 }
 
-/// Without arrays of large counts, or where MPI takes these. `request`: of a nonblocking call.
-int forward_as_made(const Arguments& arguments, MPI_Request* request = nullptr) {
-  Arguments narrowed;
-  const int code = guarded(arguments.comm, arguments.function, [&] {
-    MpiCallStorage none;
-    narrowed = for_mpi(arguments, 0, none);
-    return MPI_SUCCESS;
-  });
-  if (code != MPI_SUCCESS) return code;
-  return in_mpi(arguments.function, [&] { return call_mpi(narrowed, arguments.comm, request); });
-}
-
 /// A nonblocking call that MPI alone cannot carry out; null: it can.
-HandedTask* prepare_task(const Arguments& arguments, bool arrays, bool as_made) {
+HandedTask* prepare_task(const Arguments& arguments, bool as_made) {
+  const bool staged = !as_made && must_stage_for_mpi(arguments);
+  if (!staged && !needs_arrays(arguments)) return nullptr;
+  require_progress(staged ? "this MPI does not take GPU memory" : "this MPI has no large counts");
   const int peers = peers_of(arguments.comm);
-  std::unique_ptr<StagedCall> staged;
-  if (!as_made && must_stage_for_mpi(arguments, peers)) {
-    require_progress("this MPI does not take GPU memory");
-    staged = stage_for_mpi(arguments, peers);
-  } else if (arrays) {
-    require_progress("this MPI has no large counts");
-  } else {
-    return nullptr;
-  }
-  return make_handed<HandedTask>(arguments, peers, std::move(staged));
-}
-
-int submit_task(const Arguments& arguments, HandedTask* task, MPI_Request* request) {
-  const int code = in_mpi(arguments.function, [&] { return task->begin(); });
-  if (code != MPI_SUCCESS) {
-    take_handed(task);
-    return code;
-  }
-  return guarded(arguments.comm, arguments.function, [&] {
-    check_mpi(Progress::instance().submit(take_handed(task), request), "MPI_Grequest_start");
-    return MPI_SUCCESS;
-  });
+  return make_handed<HandedTask>(arguments, peers, staged ? stage_for_mpi(arguments, peers) : nullptr);
 }
 
 /// Whether all blocks of a side are dense. Wrong types are MPI's to find.
@@ -225,55 +195,44 @@ bool goes_as_made(const Arguments& arguments, const Route& route) {
   return route.state != nullptr && route.state->rules().device.mpi_takes;
 }
 
-int run_handed(const Arguments& arguments, HandOver how) {
-  if (how == HandOver::as_made && !needs_arrays(arguments)) return forward_as_made(arguments);
-  HandedCall* call = nullptr;
-  int code = guarded(arguments.comm, arguments.function, [&] {
-    call = prepare_handed(arguments, how);
-    return MPI_SUCCESS;
-  });
-  if (code != MPI_SUCCESS) return code;
-  if (call == nullptr) return forward_as_made(arguments);
-  code = in_mpi(arguments.function, [&] { return call->call(); });
-  if (code != MPI_SUCCESS) {
-    take_handed(call);
-    return code;
-  }
-  code = contained(arguments.function, [&] {
-    call->finish();
-    return MPI_SUCCESS;
-  });
-  take_handed(call);
-  return code == MPI_SUCCESS ? code : call_error_handler(arguments.comm, code);
+void require_init(const Arguments& arguments, bool as_made) {
+  require_mpi_init(arguments);
+  if (as_made || !must_stage_for_mpi(arguments)) return;
+  throw CallError(
+      MPI_ERR_BUFFER,
+      "a buffer is GPU memory, expected host memory: this persistent call is MPI's, which does not "
+      "take it (TAPA_GPU=else-mpi says that it does)");
 }
 
-int start_handed(const Arguments& arguments, bool as_made, MPI_Request* request) {
-  const bool arrays = needs_arrays(arguments);
-  if (arrays || (!as_made && gpu_use() == GpuUse::cuda)) {
-    HandedTask* task = nullptr;
-    const int code = guarded(arguments.comm, arguments.function, [&] {
-      task = prepare_task(arguments, arrays, as_made);
-      return MPI_SUCCESS;
-    });
-    if (code != MPI_SUCCESS) return code;
-    if (task != nullptr) return submit_task(arguments, task, request);
+/// What MPI is given: the call as it was made, with counts that MPI takes, or one that owns what it needs.
+struct Given {
+  Arguments arguments;
+  HandedCall* call = nullptr;  ///< blocking
+  HandedTask* task = nullptr;  ///< nonblocking
+};
+
+Given prepare(const Arguments& arguments, const Route& route, Mode mode) {
+  Given given{arguments};
+  const bool as_made = goes_as_made(arguments, route);
+  if (mode == Mode::persistent) {
+    require_init(arguments, as_made);
+    forwarded_init.store(true, std::memory_order_relaxed);
+  } else if (mode == Mode::nonblocking) {
+    given.task = prepare_task(arguments, as_made);
+  } else {
+    given.call = prepare_handed(arguments, route.how);
   }
-  return forward_as_made(arguments, request);
+  MpiCallStorage none;  // there are no arrays of large counts, or MPI takes these
+  if (mode != Mode::persistent && given.task == nullptr && given.call == nullptr)
+    given.arguments = for_mpi(arguments, 0, none);
+  return given;
 }
 
-int init_handed(const Arguments& arguments, bool as_made, MPI_Request* request) {
-  const int code = guarded(arguments.comm, arguments.function, [&] {
-    require_mpi_init(arguments);
-    if (!as_made && gpu_use() == GpuUse::cuda && must_stage_for_mpi(arguments, peers_of(arguments.comm))) {
-      throw CallError(MPI_ERR_BUFFER,
-                      "a buffer is GPU memory, expected host memory: this persistent call is MPI's, which "
-                      "does not take it (TAPA_GPU=else-mpi says that it does)");
-    }
-    return MPI_SUCCESS;
-  });
-  if (code != MPI_SUCCESS) return code;
-  forwarded_init.store(true, std::memory_order_relaxed);
-  return in_mpi(arguments.function, [&] { return call_mpi_init(arguments, request); });
+int give(const Given& given, Mode mode, MPI_Request* request) {
+  if (given.call != nullptr) return given.call->call();
+  if (given.task != nullptr) return given.task->begin();
+  return mode == Mode::persistent ? call_mpi_init(given.arguments, request)
+                                  : call_mpi(given.arguments, given.arguments.comm, request);
 }
 
 /// MPI checks the arguments of a program that knows nothing of us.
@@ -293,9 +252,7 @@ HandOver way_to_mpi(const Arguments& arguments, const Route& route) {
   const bool foreign = route.reason == reasons::foreign;
   if (!foreign) check_before_mpi(arguments);
   if (arguments.neighbours) return HandOver::as_made;
-  if (route.state == nullptr && gpu_use() == GpuUse::cuda &&
-      must_stage_for_mpi(arguments, peers_of(arguments.comm)))
-    return HandOver::staged;
+  if (route.state == nullptr && must_stage_for_mpi(arguments)) return HandOver::staged;
   return !foreign && wants_bytes(arguments) ? HandOver::bytes : HandOver::as_made;
 }
 
@@ -313,10 +270,25 @@ void hand_over(const Arguments& arguments, Mode mode, Route& route) {
 
 int run_by_mpi(const Arguments& arguments, const Route& route, Mode mode, MPI_Request* request) {
   MpiNote note(arguments, route);
-  if (mode == Mode::blocking) return note.end(run_handed(arguments, route.how));
-  const bool as_made = goes_as_made(arguments, route);
-  return note.end(mode == Mode::nonblocking ? start_handed(arguments, as_made, request)
-                                            : init_handed(arguments, as_made, request));
+  Given given;
+  int code = guarded(arguments.comm, arguments.function, [&] {
+    given = prepare(arguments, route, mode);
+    return MPI_SUCCESS;
+  });
+  if (code != MPI_SUCCESS) return note.end(code);
+  code = in_mpi(arguments.function, [&] { return give(given, mode, request); });
+  if (code != MPI_SUCCESS) {
+    take_handed(given.call);
+    take_handed(given.task);
+  } else if (given.call != nullptr || given.task != nullptr) {
+    code = guarded(arguments.comm, arguments.function, [&] {
+      if (const auto call = take_handed(given.call)) call->finish();
+      if (auto task = take_handed(given.task))
+        check_mpi(Progress::instance().submit(std::move(task), request), "MPI_Grequest_start");
+      return MPI_SUCCESS;
+    });
+  }
+  return note.end(code);
 }
 
 bool has_forwarded_init() {

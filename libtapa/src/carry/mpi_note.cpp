@@ -55,8 +55,7 @@ void tell(const Route& route, const char* function, double seconds) {
   if (rules.report != Reporting::off)
     parts->report.count(function, bytes, "mpi", reason, route.sent, seconds, std::nullopt);
   if (!rules.explain || state.rank() != 0) return;
-  Decision decision{{}, "mpi", route.tried ? kProbed : reason, 0};
-  decision.choice.algorithm = Algorithm::mpi;
+  const Decision decision{{Algorithm::mpi}, "mpi", route.tried ? kProbed : reason, 0};
   const auto entry =
       parts->chooser.plan_for("mpi", decision, Counts::uniform(state.size(), bytes), {&bytes, 1}, bytes);
   if (!entry->explained.exchange(true)) print_line(explanation(*entry, function, state.size(), seconds));

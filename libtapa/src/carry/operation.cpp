@@ -50,7 +50,7 @@ void tell(const Call& call, std::size_t bytes_per_pair, PlanEntry& entry, double
 
 void Operation::begin(std::shared_ptr<CommState> state, Mode mode, const char* function, MPI_Comm comm) {
   call_.state = std::move(state);
-  call_.rules = call_.state->held_rules();
+  call_.rules = call_.state->parts()->rules;
   call_.mode = mode;
   call_.function = function;
   call_.comm = comm;

@@ -90,18 +90,18 @@ class OperationTask final : public Task {
   std::string copy_message_;
 };
 
-void require_progress(int code) {
-  if (code != MPI_ERR_UNSUPPORTED_OPERATION) return;
-  throw CallError(code,
-                  "nothing would make the operation progress, expected Open MPI or MPI_THREAD_MULTIPLE");
+void check_request(int code, const char* call) {
+  if (code == MPI_ERR_UNSUPPORTED_OPERATION) {
+    throw CallError(code,
+                    "nothing would make the operation progress, expected Open MPI or MPI_THREAD_MULTIPLE");
+  }
+  check_mpi(code, call);
 }
 
 }  // namespace
 
 void submit(std::unique_ptr<Task> task, MPI_Request* request) {
-  const int code = Progress::instance().submit(std::move(task), request);
-  require_progress(code);
-  check_mpi(code, "MPI_Grequest_start");
+  check_request(Progress::instance().submit(std::move(task), request), "MPI_Grequest_start");
 }
 
 std::unique_ptr<Operation> begin_operation(std::shared_ptr<CommState> state, Mode mode, const char* function,
@@ -143,13 +143,10 @@ bool submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<cons
   }
   auto task = std::make_unique<OperationTask>(std::move(operation), std::move(keep), std::move(staged),
                                               persistent, persistent && errors_are_fatal(comm));
-  if (!persistent) {
+  if (persistent)
+    check_request(Progress::instance().prepare(std::move(task), request), "MPI_Ssend_init");
+  else
     submit(std::move(task), request);
-    return true;
-  }
-  const int code = Progress::instance().prepare(std::move(task), request);
-  require_progress(code);
-  check_mpi(code, "MPI_Ssend_init");
   return true;
 }
 

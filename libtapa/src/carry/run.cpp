@@ -80,11 +80,6 @@ void Run::begin(const Call& c) {
   by_memory() ? begin_memory(c) : begin_plan(c);
 }
 
-void Run::stage(const Exchange& exchange) {
-  staging_.pack(exchange);
-  staged_ = true;
-}
-
 void Run::begin_memory(const Call& c) {
   const Exchange& exchange = c.exchange;
   if (const auto equal = equal_blocks(c, *buffers_))
@@ -122,7 +117,8 @@ void Run::begin_plan(const Call& c) {
   const int first_tag = c.tags.first + window_tags::kPlan;
   const bool sums = c.rules->check == Check::data;
   try {
-    stage(c.exchange);
+    staging_.pack(c.exchange);
+    staged_ = true;
     executor_->bind(staging_.send(), staging_.recv());
   } catch (const std::exception&) {
     failure_ = std::current_exception();

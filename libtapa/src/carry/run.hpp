@@ -65,7 +65,6 @@ class Run {
  private:
   void begin_memory(const Call& call);
   void begin_plan(const Call& call);
-  void stage(const Exchange& exchange);
 
   std::shared_ptr<PlanEntry> entry_;
   ShmBuffers* buffers_ = nullptr;  // when the choice is memory

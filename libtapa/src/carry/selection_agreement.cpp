@@ -79,20 +79,6 @@ std::vector<Record> exchange_records(const std::shared_ptr<CommState>& state, st
   return theirs;
 }
 
-/// The caller's lists, one for each block.
-class Lists {
- public:
-  Lists(const SelectionArguments& arguments, int ranks);
-  [[nodiscard]] std::span<const int> of(int dst) const;
-  [[nodiscard]] std::size_t rows(int dst) const { return static_cast<std::size_t>(arguments_.sendrows[dst]); }
-
- private:
-  void check_counts(int ranks) const;
-
-  const SelectionArguments& arguments_;
-  std::vector<std::size_t> first_;
-};
-
 void require_array(const int* array, const char* name) {
   if (array == nullptr) throw CallError(MPI_ERR_ARG, std::string(name) + " is null, expected an array");
 }
@@ -104,40 +90,48 @@ void require_count(int value, const char* name, int at) {
   }
 }
 
-Lists::Lists(const SelectionArguments& arguments, int ranks) : arguments_(arguments) {
-  require_array(arguments.sendrows, "sendrows");
-  require_array(arguments.recvrows, "recvrows");
-  require_array(arguments.nactive, "nactive");
-  if (!arguments.has_result)
-    throw CallError(MPI_ERR_ARG, "selection is null, expected the address of a TAPA_Selection");
-  check_counts(ranks);
-  std::size_t first = 0;
-  for (int d = 0; d < ranks; ++d) {
-    first_.push_back(first);
-    if (arguments.one_list && rows(d) == 0) continue;
-    check_active(of(d), rows(d), first, "the block for rank " + std::to_string(d));
-    if (!arguments.one_list) first += static_cast<std::size_t>(arguments.nactive[d]);
+/// The caller's lists, one for each block.
+class Lists {
+ public:
+  Lists(const SelectionArguments& arguments, int ranks) : arguments_(arguments) {
+    require_array(arguments.sendrows, "sendrows");
+    require_array(arguments.recvrows, "recvrows");
+    require_array(arguments.nactive, "nactive");
+    if (!arguments.has_result)
+      throw CallError(MPI_ERR_ARG, "selection is null, expected the address of a TAPA_Selection");
+    check_counts(ranks);
+    std::size_t first = 0;
+    for (int d = 0; d < ranks; ++d) {
+      first_.push_back(first);
+      if (arguments.one_list && rows(d) == 0) continue;
+      check_active(of(d), rows(d), first, "the block for rank " + std::to_string(d));
+      if (!arguments.one_list) first += static_cast<std::size_t>(arguments.nactive[d]);
+    }
   }
-}
-
-void Lists::check_counts(int ranks) const {
-  std::int64_t total = 0;
-  for (int i = 0; i < ranks; ++i) {
-    require_count(arguments_.sendrows[i], "sendrows", i);
-    require_count(arguments_.recvrows[i], "recvrows", i);
-    if (i > 0 && arguments_.one_list) continue;
-    require_count(arguments_.nactive[i], "nactive", i);
-    total += arguments_.nactive[i];
+  [[nodiscard]] std::span<const int> of(int dst) const {
+    const bool one = arguments_.one_list;
+    const bool empty = one && rows(dst) == 0;  // blocks without rows have no active ones either
+    const int count = empty ? 0 : arguments_.nactive[one ? 0 : dst];
+    return {arguments_.active + first_[static_cast<std::size_t>(dst)], static_cast<std::size_t>(count)};
   }
-  if (total > 0) require_array(arguments_.active, "active");
-}
+  [[nodiscard]] std::size_t rows(int dst) const { return static_cast<std::size_t>(arguments_.sendrows[dst]); }
 
-std::span<const int> Lists::of(int dst) const {
-  const bool one = arguments_.one_list;
-  const bool empty = one && rows(dst) == 0;  // blocks without rows have no active ones either
-  const int count = empty ? 0 : arguments_.nactive[one ? 0 : dst];
-  return {arguments_.active + first_[static_cast<std::size_t>(dst)], static_cast<std::size_t>(count)};
-}
+ private:
+  void check_counts(int ranks) const {
+    std::int64_t total = 0;
+    for (int i = 0; i < ranks; ++i) {
+      require_count(arguments_.sendrows[i], "sendrows", i);
+      require_count(arguments_.recvrows[i], "recvrows", i);
+      if (i > 0 && arguments_.one_list) continue;
+      require_count(arguments_.nactive[i], "nactive", i);
+      total += arguments_.nactive[i];
+    }
+    if (total > 0) require_array(arguments_.active, "active");
+  }
+
+  const SelectionArguments& arguments_;
+  std::vector<std::size_t> first_;
+};
 
 /// The first level whose messages carry active rows only.
 int boundary_level(const Topology& topology, const char* boundary) {
@@ -169,25 +163,121 @@ class SelectionAgreement {
   SelectionAgreement(const std::shared_ptr<CommState>& state, const SelectionArguments& arguments)
       : state_(state),
         arguments_(arguments),
-        topology_(state->held_rules()->topology),
+        topology_(state->parts()->rules->topology),
         rank_(state->rank()),
         ranks_(state->size()) {}
 
   /// Checks the own arguments. A rank that finds them wrong still takes part in the first exchange, so that
   /// the others do not wait for it for ever.
-  void look_at_own();
-  void tell_headers();
+  void look_at_own() {
+    try {
+      lists_ = std::make_unique<Lists>(arguments_, ranks_);
+      boundary_ = boundary_level(*topology_, arguments_.boundary);
+      for (int d = 0; d < ranks_; ++d) {
+        send_.push_back(
+            travelling_rows(lists_->rows(d), lists_->of(d), topology_->level_of(rank_, d), boundary_));
+      }
+    } catch (const std::invalid_argument& e) {
+      wrong_ = std::make_exception_ptr(CallError(MPI_ERR_ARG, e.what()));
+    } catch (const std::exception&) {
+      wrong_ = std::current_exception();
+    }
+  }
+  void tell_headers() {
+    constexpr std::size_t kHeader = sizeof(Header) / sizeof(std::int32_t);
+    const auto n = static_cast<std::size_t>(ranks_);
+    const std::size_t each = kHeader + (ranks_ <= kKnownRanks ? n : 0);
+    std::vector<std::int32_t> mine(n * each, 0);
+    for (std::size_t d = 0; d < n && !wrong_; ++d) {
+      const auto active = static_cast<std::int32_t>(lists_->of(static_cast<int>(d)).size());
+      const Header header{1, boundary_, arguments_.sendrows[d], active};
+      std::memcpy(&mine[d * each], &header, sizeof header);
+      for (std::size_t i = 0; kHeader + i < each; ++i) {
+        mine[d * each + kHeader + i] = static_cast<std::int32_t>(send_[i].travelling);
+      }
+    }
+    const auto theirs = exchange_records(state_, mine, each);
+    headers_.resize(n);
+    for (std::size_t s = 0; s < n; ++s) {
+      std::memcpy(&headers_[s], &theirs[s * each], sizeof(Header));
+      for (std::size_t i = kHeader; i < each; ++i)
+        counts_.push_back(static_cast<unsigned>(theirs[s * each + i]));
+    }
+    if (wrong_) std::rethrow_exception(wrong_);
+    for (int s = 0; s < ranks_; ++s) {
+      if (header(s).good != 0) continue;
+      throw CallError(MPI_ERR_ARG,
+                      "rank " + std::to_string(s) +
+                          " passed wrong arguments or has no memory, its own message says which");
+    }
+  }
   /// All ranks see whether the headers agree, and each has memory for the lists that come.
-  void make_room();
+  void make_room() {
+    together(verdict(), [&] {
+      for (const Header& theirs : headers_) incoming_.emplace_back(static_cast<std::size_t>(theirs.active));
+    });
+  }
   /// All ranks have it, or none.
-  [[nodiscard]] std::shared_ptr<const RowSelection> result();
+  [[nodiscard]] std::shared_ptr<const RowSelection> result() {
+    std::shared_ptr<const RowSelection> made;
+    together({}, [&] {
+      tell_lists();
+      std::vector<BlockRows> recv;
+      for (int s = 0; s < ranks_; ++s) {
+        recv.push_back(travelling_rows(static_cast<std::size_t>(header(s).rows),
+                                       incoming_[static_cast<std::size_t>(s)], topology_->level_of(s, rank_),
+                                       boundary_));
+      }
+      made =
+          std::make_shared<const RowSelection>(rank_, std::move(send_), std::move(recv), std::move(counts_));
+    });
+    return made;
+  }
 
  private:
   [[nodiscard]] const Header& header(int rank) const { return headers_[static_cast<std::size_t>(rank)]; }
-  void tell_lists();
-  [[nodiscard]] Verdict verdict() const;
+  void tell_lists() {
+    std::vector<Block> send(static_cast<std::size_t>(ranks_));
+    std::vector<Block> recv(send.size());
+    for (int peer = 0; peer < ranks_; ++peer) {
+      const auto at = static_cast<std::size_t>(peer);
+      const std::span<const int> list = lists_->of(peer);
+      send[at].data = reinterpret_cast<std::byte*>(const_cast<int*>(list.data()));  // only read
+      send[at].bytes = list.size_bytes();
+      recv[at].data = reinterpret_cast<std::byte*>(incoming_[at].data());
+      recv[at].bytes = incoming_[at].size() * sizeof(int);
+    }
+    exchange_blocks(state_, false, std::move(send), std::move(recv));
+  }
+  /// The first disagreement that this rank sees.
+  [[nodiscard]] Verdict verdict() const {
+    for (int s = 0; s < ranks_; ++s) {
+      if (header(s).rows != arguments_.recvrows[s]) {
+        return {Verdict::rows, s, header(s).rows, arguments_.recvrows[s]};
+      }
+      if (header(s).boundary != boundary_) return {Verdict::boundary, s, header(s).boundary, boundary_};
+    }
+    return {};
+  }
+  /// Runs a step that may fail, for want of memory. All ranks see all verdicts, so that all fail alike.
   template <class Step>
-  void together(Verdict verdict, const Step& step);
+  void together(Verdict verdict, const Step& step) {
+    std::exception_ptr failure;
+    try {
+      step();
+    } catch (const std::exception&) {
+      failure = std::current_exception();
+      verdict.kind = Verdict::failed;
+    }
+    const auto verdicts =
+        exchange_records(state_, std::vector<Verdict>(static_cast<std::size_t>(ranks_), verdict), 1);
+    if (failure) std::rethrow_exception(failure);
+    for (int r = 0; r < ranks_; ++r) {
+      const Verdict& v = verdicts[static_cast<std::size_t>(r)];
+      if (v.kind != Verdict::fine)
+        throw CallError(v.kind == Verdict::failed ? MPI_ERR_OTHER : MPI_ERR_ARG, text_of(r, v));
+    }
+  }
 
   std::shared_ptr<CommState> state_;
   const SelectionArguments& arguments_;
@@ -202,115 +292,6 @@ class SelectionAgreement {
   std::vector<std::vector<int>> incoming_;  ///< lists of the other ranks
   std::vector<BlockRows> send_;
 };
-
-void SelectionAgreement::look_at_own() {
-  try {
-    lists_ = std::make_unique<Lists>(arguments_, ranks_);
-    boundary_ = boundary_level(*topology_, arguments_.boundary);
-    for (int d = 0; d < ranks_; ++d) {
-      send_.push_back(
-          travelling_rows(lists_->rows(d), lists_->of(d), topology_->level_of(rank_, d), boundary_));
-    }
-  } catch (const std::invalid_argument& e) {
-    wrong_ = std::make_exception_ptr(CallError(MPI_ERR_ARG, e.what()));
-  } catch (const std::exception&) {
-    wrong_ = std::current_exception();
-  }
-}
-
-void SelectionAgreement::tell_headers() {
-  constexpr std::size_t kHeader = sizeof(Header) / sizeof(std::int32_t);
-  const auto n = static_cast<std::size_t>(ranks_);
-  const std::size_t each = kHeader + (ranks_ <= kKnownRanks ? n : 0);
-  std::vector<std::int32_t> mine(n * each, 0);
-  for (std::size_t d = 0; d < n && !wrong_; ++d) {
-    const auto active = static_cast<std::int32_t>(lists_->of(static_cast<int>(d)).size());
-    const Header header{1, boundary_, arguments_.sendrows[d], active};
-    std::memcpy(&mine[d * each], &header, sizeof header);
-    for (std::size_t i = 0; kHeader + i < each; ++i) {
-      mine[d * each + kHeader + i] = static_cast<std::int32_t>(send_[i].travelling);
-    }
-  }
-  const auto theirs = exchange_records(state_, mine, each);
-  headers_.resize(n);
-  for (std::size_t s = 0; s < n; ++s) {
-    std::memcpy(&headers_[s], &theirs[s * each], sizeof(Header));
-    for (std::size_t i = kHeader; i < each; ++i)
-      counts_.push_back(static_cast<unsigned>(theirs[s * each + i]));
-  }
-  if (wrong_) std::rethrow_exception(wrong_);
-  for (int s = 0; s < ranks_; ++s) {
-    if (header(s).good != 0) continue;
-    throw CallError(MPI_ERR_ARG, "rank " + std::to_string(s) +
-                                     " passed wrong arguments or has no memory, its own message says which");
-  }
-}
-
-/// The first disagreement that this rank sees.
-Verdict SelectionAgreement::verdict() const {
-  for (int s = 0; s < ranks_; ++s) {
-    if (header(s).rows != arguments_.recvrows[s]) {
-      return {Verdict::rows, s, header(s).rows, arguments_.recvrows[s]};
-    }
-    if (header(s).boundary != boundary_) return {Verdict::boundary, s, header(s).boundary, boundary_};
-  }
-  return {};
-}
-
-/// Runs a step that may fail, for want of memory. All ranks see all verdicts, so that all fail alike.
-template <class Step>
-void SelectionAgreement::together(Verdict verdict, const Step& step) {
-  std::exception_ptr failure;
-  try {
-    step();
-  } catch (const std::exception&) {
-    failure = std::current_exception();
-    verdict.kind = Verdict::failed;
-  }
-  const auto verdicts =
-      exchange_records(state_, std::vector<Verdict>(static_cast<std::size_t>(ranks_), verdict), 1);
-  if (failure) std::rethrow_exception(failure);
-  for (int r = 0; r < ranks_; ++r) {
-    const Verdict& v = verdicts[static_cast<std::size_t>(r)];
-    if (v.kind != Verdict::fine)
-      throw CallError(v.kind == Verdict::failed ? MPI_ERR_OTHER : MPI_ERR_ARG, text_of(r, v));
-  }
-}
-
-void SelectionAgreement::make_room() {
-  together(verdict(), [&] {
-    for (const Header& theirs : headers_) incoming_.emplace_back(static_cast<std::size_t>(theirs.active));
-  });
-}
-
-void SelectionAgreement::tell_lists() {
-  std::vector<Block> send(static_cast<std::size_t>(ranks_));
-  std::vector<Block> recv(send.size());
-  for (int peer = 0; peer < ranks_; ++peer) {
-    const auto at = static_cast<std::size_t>(peer);
-    const std::span<const int> list = lists_->of(peer);
-    send[at].data = reinterpret_cast<std::byte*>(const_cast<int*>(list.data()));  // only read
-    send[at].bytes = list.size_bytes();
-    recv[at].data = reinterpret_cast<std::byte*>(incoming_[at].data());
-    recv[at].bytes = incoming_[at].size() * sizeof(int);
-  }
-  exchange_blocks(state_, false, std::move(send), std::move(recv));
-}
-
-std::shared_ptr<const RowSelection> SelectionAgreement::result() {
-  std::shared_ptr<const RowSelection> made;
-  together({}, [&] {
-    tell_lists();
-    std::vector<BlockRows> recv;
-    for (int s = 0; s < ranks_; ++s) {
-      recv.push_back(travelling_rows(static_cast<std::size_t>(header(s).rows),
-                                     incoming_[static_cast<std::size_t>(s)], topology_->level_of(s, rank_),
-                                     boundary_));
-    }
-    made = std::make_shared<const RowSelection>(rank_, std::move(send_), std::move(recv), std::move(counts_));
-  });
-  return made;
-}
 
 }  // namespace
 

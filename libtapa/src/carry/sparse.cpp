@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <memory>
 #include <optional>
 
 #include "comm/call_notes.hpp"
@@ -17,31 +18,24 @@ bool goes_through_memory(CommState& state) {
   return !rules.mpi_is_forced && rules.topology->nodes() == 1 && state.parts()->regions.available();
 }
 
-/// The memory of a communicator's exchanges, when all earlier calls have begun and none uses it any more.
-class Claim {
- public:
-  Claim(CommState& state, Watch& watch) : buffers_(&wait(state, watch)) {}
-  ~Claim() { buffers_->release(); }
-  Claim(const Claim&) = delete;
-  Claim& operator=(const Claim&) = delete;
-  [[nodiscard]] ShmBuffers& buffers() const { return *buffers_; }
-
- private:
-  static ShmBuffers& wait(CommState& state, Watch& watch) {
-    for (;;) {
-      {
-        const auto parts = state.parts();
-        if (parts->order.idle() && parts->regions.common().claim()) return parts->regions.common();
-      }
-      Progress::relay();
-      state.waiter().drive_mpi();
-      watch.look([] { return std::string("waits for an earlier call of this communicator"); });
-      sched_yield();
-    }
-  }
-
-  ShmBuffers* buffers_;
+struct Release {
+  void operator()(ShmBuffers* buffers) const { buffers->release(); }
 };
+
+/// The memory of a communicator's exchanges, when all earlier calls have begun and none uses it any more.
+std::unique_ptr<ShmBuffers, Release> claim(CommState& state, Watch& watch) {
+  for (;;) {
+    {
+      const auto parts = state.parts();
+      ShmBuffers& common = parts->regions.common();
+      if (parts->order.idle() && common.claim()) return std::unique_ptr<ShmBuffers, Release>(&common);
+    }
+    Progress::relay();
+    state.waiter().drive_mpi();
+    watch.look([] { return std::string("waits for an earlier call of this communicator"); });
+    sched_yield();
+  }
+}
 
 }  // namespace
 
@@ -57,8 +51,8 @@ void run_sparse(const char* function, CommState& state) {
     poll_to_end(exchange, by_memory, state.waiter(), watch, [&] { return exchange.waits_for(); });
   };
   if (by_memory) {
-    const Claim claim(state, watch);
-    exchange.begin(claim.buffers());
+    const auto buffers = claim(state, watch);
+    exchange.begin(*buffers);
     finish();
   } else {
     const int tag = state.parts()->order.sparse_tag();

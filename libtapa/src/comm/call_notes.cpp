@@ -92,20 +92,16 @@ void note_traffic(const Arguments& a, int ranks, CommState& state) noexcept {
 }
 
 void note_traffic(const std::vector<Block>& sent, Traffic& traffic) noexcept {
-  const auto each = static_cast<double>(traffic.begin());
-  if (each == 0) return;
-  quietly([&] {
-    for (std::size_t member = 0; member < sent.size(); ++member)
+  quietly([&, each = static_cast<double>(traffic.begin())] {
+    for (std::size_t member = 0; each > 0 && member < sent.size(); ++member)
       traffic.add(member, each * static_cast<double>(sent[member].bytes));
   });
 }
 
 void note_traffic(std::span<const SparseMessage> sent, Traffic& traffic) noexcept {
-  const auto each = static_cast<double>(traffic.begin());
-  if (each == 0) return;
-  quietly([&] {
-    for (const SparseMessage& message : sent)
-      traffic.add(static_cast<std::size_t>(message.to), each * static_cast<double>(message.data.size()));
+  quietly([&, each = static_cast<double>(traffic.begin())] {
+    for (std::size_t i = 0; each > 0 && i < sent.size(); ++i)
+      traffic.add(static_cast<std::size_t>(sent[i].to), each * static_cast<double>(sent[i].data.size()));
   });
 }
 

@@ -70,7 +70,7 @@ CommState::~CommState() {
   keep_results(*this);
   if (parts_) {
     keep_traffic(membership_, *parts_);
-    keep_rows(parts_->report.rows(name_, rank_, size_));
+    keep_rows(parts_->report.rows(parts_->name, rank_, size_));
   }
   release();
 }
@@ -102,7 +102,7 @@ void CommState::set_up(MPI_Comm user, std::vector<int> in_world) {
   if (failure_) throw SetupError(*failure_);
   const double began = PMPI_Wtime();
   try {
-    adopt(join_world(user, std::move(in_world)));
+    adopt(join_world(user, std::move(in_world)), user, began);
   } catch (const SetupError& e) {
     failure_ = std::make_unique<SetupError>(e);
   } catch (const std::invalid_argument& e) {
@@ -114,22 +114,12 @@ void CommState::set_up(MPI_Comm user, std::vector<int> in_world) {
     parts_.reset();
     throw SetupError(*failure_);
   }
-  come_to_life(user, began);
 }
 
 void CommState::set_up_whole(const std::shared_ptr<World>& world, double began) {
-  adopt(join_as_whole(world));
+  adopt(join_as_whole(world), MPI_COMM_WORLD, began);
   gpus_are_open_ = world->sees_gpus();
   if (parts_->regions.available()) parts_->regions.common().map_others();
-  come_to_life(MPI_COMM_WORLD, began);
-}
-
-void CommState::come_to_life(MPI_Comm user, double began) {
-  name_ = name_for_report(user);
-  enlist(shared_from_this());
-  note_setup(PMPI_Wtime() - began);
-  ready_.store(true, std::memory_order_release);
-  forget_remembered();  // that it was not set up
 }
 
 bool CommState::welcome(MPI_Comm user, bool alone) noexcept {
@@ -158,8 +148,8 @@ bool CommState::welcome(MPI_Comm user, bool alone) noexcept {
   }
 }
 
-void CommState::adopt(Membership membership) {
-  const std::lock_guard lock(mutex_);
+void CommState::adopt(Membership membership, MPI_Comm user, double began) {
+  std::unique_lock lock(mutex_);
   parts_.emplace(rank_, size_);
   membership_ = std::move(membership);
   space_ = membership_.space();
@@ -173,22 +163,29 @@ void CommState::adopt(Membership membership) {
     throw SetupError(MPI_ERR_OTHER, "no memory of its node is left for it");
   if (is_drop_in()) parts_->tuner.limit(0);
   recall_results(std::exchange(membership_.results, {}), *parts_);
+  lock.unlock();
+  parts_->name = name_for_report(user);
+  enlist(shared_from_this());
+  note_setup(PMPI_Wtime() - began);
+  ready_.store(true, std::memory_order_release);
+  forget_remembered();  // that it was not set up
 }
 
 /// Takes what the set-up has made for buffers in GPU memory, and says what they cannot have.
 void CommState::use_device_comm() {
   if (membership_.device_comm != MPI_COMM_NULL) {
     device_calls_.emplace(std::exchange(membership_.device_comm, MPI_COMM_NULL), rank_, membership_.device);
-    device_calls_->use_wire(engine_wire(rules_->device, rules_->settings()));
+    device_calls_->use_wire(engine_wire(rules().device, rules().settings()));
   }
-  if (!rules_->is_mpis) return;
-  const std::string message = gpu_message(membership_.gpu_rank, rules_->device.why);
+  if (!rules().is_mpis) return;
+  const std::string message = gpu_message(membership_.gpu_rank, rules().device.why);
   // The drop-in keeps nothing that it does not use.
   if (is_drop_in() && !ready()) throw SetupError(MPI_ERR_OTHER, message);
   if (rank_ == 0) warn_all_is_mpis(message);
 }
 
 void CommState::ask_for_gpus(MPI_Comm user) {
+  if (!gpus_are_open_.load(std::memory_order_relaxed)) return;
   tapa::ask_for_gpus(user, membership_);
   const Progress::Pause pause;  // tasks take the lock too
   const std::lock_guard lock(mutex_);
@@ -207,32 +204,23 @@ void CommState::follow(const std::shared_ptr<const Options>& options, MachineVie
   parts_->mean.forget();
   parts_->last = {};
   parts_->regions.expect_sleepers(options->settings().wait == Wait::sleep);
-  rules_ = std::make_shared<const Rules>(
+  parts_->rules = std::make_shared<const Rules>(
       rules_for(options, parts_->chooser, device, membership_.world->crowded()));
-  rules_of_calls_.store(rules_.get(), std::memory_order_release);
+  rules_of_calls_.store(parts_->rules.get(), std::memory_order_release);
   if (device_calls_) device_calls_->use_wire(engine_wire(device, options->settings()));
 }
 
-std::shared_ptr<const Rules> CommState::held_rules() const {
-  const std::lock_guard lock(mutex_);
-  return rules_;
-}
-
-/// Until nothing waits for its plan any more: ranks whose calls get theirs sooner and later must not get
-/// different ones.
-void CommState::wait_for_turns() {
+void CommState::set_option(std::string_view name, std::string_view value) {
+  // Until nothing waits for its plan any more: ranks whose calls get theirs sooner and later must not get
+  // different ones.
   while (!parts()->order.idle()) {
     Progress::relay();
     waiter().drive_mpi();
     sched_yield();
   }
-}
-
-void CommState::set_option(std::string_view name, std::string_view value) {
-  wait_for_turns();
   const Progress::Pause pause;  // what is reset may wait inside MPI, and tasks take the lock too
   const std::lock_guard lock(mutex_);
-  auto after = std::make_shared<Options>(*rules_->options);
+  auto after = std::make_shared<Options>(*parts_->rules->options);
   after->set(name, value, Origin::call);
   const bool new_machine = name == "topology" || name == "nic-rate";
   MachineView machine = new_machine ? view_machine(membership_, *after, rank_, parts_->regions.available())
@@ -241,11 +229,6 @@ void CommState::set_option(std::string_view name, std::string_view value) {
   follow(after, std::move(machine));
   forget_remembered();  // the ranks may have to agree on calls from now on
   if (name == "log") set_log_level(after->settings().log);
-}
-
-std::vector<ReportRow> CommState::report_rows() const {
-  const std::lock_guard lock(mutex_);
-  return parts_->report.rows(name_, rank_, size_);
 }
 
 }  // namespace tapa

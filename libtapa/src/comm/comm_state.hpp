@@ -56,13 +56,15 @@ struct Rules {
 struct LastWay {
   std::size_t bytes = 0;  ///< 0: none
   bool mpi = false;
-  Autotuner::Running* counted = nullptr;
+  Competition* counted = nullptr;
 };
 
 /// The parts of the state that its lock guards.
 struct CommParts {
   CommParts(int rank, int ranks) : chooser(rank, ranks), tuner(chooser, ranks) {}
 
+  std::string name;                    // for the report
+  std::shared_ptr<const Rules> rules;  // for calls, until another option is set
   CallOrder order;
   PlanChooser chooser;
   Autotuner tuner;
@@ -79,8 +81,6 @@ class CommState : public std::enable_shared_from_this<CommState> {
  public:
   explicit CommState(MPI_Comm user);
   ~CommState();
-  CommState(const CommState&) = delete;
-  CommState& operator=(const CommState&) = delete;
 
   /// Sets it up, unless it is. Collective; `user` is the communicator that it hangs on. Throws CallError when
   /// that failed, then and ever after. `in_world`: its ranks in the process's world, if they are known to be
@@ -111,18 +111,14 @@ class CommState : public std::enable_shared_from_this<CommState> {
   [[nodiscard]] const Membership& membership() const { return membership_; }
   /// Where its messages go. Tags are dealt out by the call order.
   [[nodiscard]] const MessageSpace& space() const { return space_; }
-  /// For calls on the communicator, until another option is set.
+  /// For calls on the communicator; the parts' are for whoever outlives a call.
   [[nodiscard]] const Rules& rules() const { return *rules_of_calls_.load(std::memory_order_acquire); }
-  /// The same, for whoever outlives a call.
-  [[nodiscard]] std::shared_ptr<const Rules> held_rules() const;
   /// Sets an option; later operations see it. Collective: waits until earlier ones have begun. Throws
   /// std::invalid_argument.
   void set_option(std::string_view name, std::string_view value);
 
-  /// Whether it is still to be asked whether ranks use GPUs, in the first blocking call: this was set up
-  /// before that.
-  [[nodiscard]] bool gpus_are_open() const { return gpus_are_open_.load(std::memory_order_relaxed); }
-  /// Asks. Collective. Throws CallError.
+  /// Asks whether ranks use GPUs where that is still open, in the first blocking call: this was set up before
+  /// that. Collective then. Throws CallError.
   void ask_for_gpus(MPI_Comm user);
   /// What the ranks agree with before each blocking call, where buffers in GPU memory go by the engine; else
   /// null.
@@ -146,31 +142,24 @@ class CommState : public std::enable_shared_from_this<CommState> {
     return *sparse_exchange_;
   }
 
-  /// The rows of the report so far.
-  [[nodiscard]] std::vector<ReportRow> report_rows() const;
-
   /// Gives back what it has of its world; nothing may be in flight.
   void release();
 
  private:
-  void adopt(Membership membership);
-  void come_to_life(MPI_Comm user, double began);
+  void adopt(Membership membership, MPI_Comm user, double began);
   void use_device_comm();
   void follow(const std::shared_ptr<const Options>& options, MachineView machine);
-  void wait_for_turns();
 
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   int rank_ = 0;
   int size_ = 0;
-  std::string name_;       // for the report
   bool given_up_ = false;  // under the drop-in: MPI has it for good
   std::atomic<bool> ready_ = false;
   std::unique_ptr<SetupError> failure_;
   Membership membership_;
   MessageSpace space_;
-  std::optional<CommParts> parts_;  // from the set-up on
-  std::shared_ptr<const Rules> rules_;
-  std::atomic<const Rules*> rules_of_calls_ = nullptr;  // the same
+  std::optional<CommParts> parts_;                      // from the set-up on
+  std::atomic<const Rules*> rules_of_calls_ = nullptr;  // the parts'
   std::atomic<bool> gpus_are_open_ = false;
   std::optional<DeviceCalls> device_calls_;
   MemoryRun memory_run_;

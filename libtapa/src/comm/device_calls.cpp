@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <limits>
 #include <utility>
 
 #include "device/create.hpp"
@@ -35,114 +34,15 @@ TAPA_Device_options engine_options(int wire) {
 
 }  // namespace
 
-bool DeviceCalls::serves(const CudaMemory& memory) const {
-  if (!has_engine()) return true;
-  const bool same_context =
-      memory.context == engine_.near.context || memory.context == nullptr || engine_.near.context == nullptr;
-  return memory.device == engine_.near.device && same_context;
-}
-
-void DeviceCalls::BlockList::note(const CudaMemory& part) {
-  const auto same = [&](const CudaMemory& p) { return p.buffer == part.buffer && p.base == part.base; };
-  if (std::ranges::none_of(parts, same)) parts.push_back(part);
-}
-
-/// Whether blocks are alike and lie one behind the other, in order of ranks.
-bool DeviceCalls::BlockList::in_row() const {
-  for (std::size_t peer = 0; peer < bytes.size(); ++peer) {
-    if (bytes[peer] != bytes[0] || (bytes[0] > 0 && displs[peer] != peer * bytes[0])) return false;
-  }
-  return true;
-}
-
-/// Where the blocks of a side are, as the driver says. Blocks of a buffer are of one object: it is asked for
-/// the lowest and the highest alone where both are of the host. Those of MPI_BOTTOM may be anywhere.
-class DeviceCalls::Places {
- public:
-  Places(const Side& side, const BlockList& list) : driver_(cuda_driver()), list_(list) {
-    if (driver_ == nullptr || side.buffer == nullptr || list.total == 0) return;
-    look(list.low);
-    if (!memory_.on_device && list.high != list.low) look(list.high);
-    on_host_ = !memory_.on_device;
-  }
-  /// That of the block that begins at an address.
-  const CudaMemory& at(std::uintptr_t first) {
-    const bool known = on_host_ || (looked_ && memory_.holds(reinterpret_cast<const void*>(first)));
-    if (driver_ != nullptr && !known) look(first);
-    return memory_;
-  }
-
- private:
-  void look(std::uintptr_t address) {
-    memory_ = driver_->memory(reinterpret_cast<const void*>(address), list_.last);
-    looked_ = true;
-  }
-  CudaDriver* driver_;
-  const BlockList& list_;
-  CudaMemory memory_;
-  bool looked_ = false;
-  bool on_host_ = false;
-};
-
-void DeviceCalls::describe(const Arguments& a, const Side& side, BlockList& list) {
-  const auto ranks = static_cast<std::size_t>(ranks_);
-  list.bytes.resize(ranks);
-  list.displs.resize(ranks);
-  list.place = {};
-  list.memory.reset();
-  list.parts.clear();
-  list.longest = list.total = 0;
-  list.low = std::numeric_limits<std::uintptr_t>::max();
-  list.high = 0;
-  TypeInfo info;
-  for (int peer = 0; peer < ranks_; ++peer) {
-    const auto at = static_cast<std::size_t>(peer);
-    if (peer == 0 || a.form == Form::w) info = type_info(side.type_of(peer));
-    const MPI_Count count = side.count_of(peer);
-    const std::size_t bytes = list.bytes[at] = block_bytes(info, count);
-    list.displs[at] = 0;
-    if (bytes == 0) continue;
-    const MPI_Aint offset = block_offset(a.form, side, info, peer) + info.first;
-    list.displs[at] = reinterpret_cast<std::uintptr_t>(address_at(side.buffer, offset));
-    list.low = std::min<std::uintptr_t>(list.low, list.displs[at]);
-    list.high = std::max<std::uintptr_t>(list.high, list.displs[at]);
-    list.place.dense = list.place.dense && info.dense(count);
-    list.longest = std::max(list.longest, bytes);
-    list.total += bytes;
-  }
-  locate(side, list);
-  list.base = list.total == 0 ? nullptr : reinterpret_cast<std::byte*>(list.low);
-  for (int peer = 0; peer < ranks_; ++peer) {
-    const auto at = static_cast<std::size_t>(peer);
-    if (list.bytes[at] > 0) list.displs[at] -= list.low;
-  }
-}
-
-/// Which memory the blocks are in.
-void DeviceCalls::locate(const Side& side, BlockList& list) {
-  Places places(side, list);
-  CudaMemory memory;
-  for (std::size_t peer = 0; peer < list.bytes.size(); ++peer) {
-    if (list.bytes[peer] == 0) continue;
-    memory = places.at(list.displs[peer]);
-    if (memory.on_device) list.note(memory);
-    const bool same = !list.memory || list.memory->device == memory.device;
-    list.place.host = list.place.host && !memory.on_device;
-    list.place.device = list.place.device && memory.on_device && same && serves(memory);
-    if (memory.on_device && !list.memory) list.memory = memory;
-  }
-  for (const CudaMemory& part : list.parts) cuda_driver()->settle(part);
-  if (memory.on_device) list.last = memory;
-}
-
 /// What this rank says of its buffers. A rank that has nothing on a device yet cannot tell where its part of
 /// the engine would be.
 std::uint64_t DeviceCalls::look_at(const Arguments& a) {
-  describe(a, a.recv, recv_);
+  const CudaMemory* const near = has_engine() ? &engine_.near : nullptr;
+  recv_.describe(a, a.recv, ranks_, near);
   if (a.in_place()) {
     send_ = recv_;
   } else {
-    describe(a, a.send, send_);
+    send_.describe(a, a.send, ranks_, near);
     if (a.form == Form::uniform) {  // MPI lets a receiver expect more than is sent
       for (std::size_t& bytes : recv_.bytes) bytes = std::min(bytes, send_.bytes[0]);
     }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/device_blocks.hpp"
 #include "comm/device_way.hpp"
 #include "comm/registrations.hpp"
 #include "comm/retired_engines.hpp"
@@ -26,15 +27,12 @@ class DeviceCalls {
   /// `comm`: of the ranks, for nothing else; belongs to it from now on.
   DeviceCalls(MPI_Comm comm, int rank, const DeviceFacts& facts)
       : comm_(comm), rank_(rank), ranks_(facts.ranks), facts_(facts) {}
-  DeviceCalls(const DeviceCalls&) = delete;
-  DeviceCalls& operator=(const DeviceCalls&) = delete;
 
   /// A TAPA_DEVICE_WIRE, alike on all ranks, for an engine that is started later.
   void use_wire(int wire) { wire_ = wire; }
 
-  /// Which way a call takes, the same on all ranks. Collective. `mpi_takes`: alike on all ranks. Throws
-  /// CallError.
-  /// `waiter`: how it waits for the others.
+  /// Which way a call takes, the same on all ranks. Collective. `mpi_takes`: alike on all ranks; `waiter`:
+  /// how it waits for the others. Throws CallError.
   [[nodiscard]] CallWay agree(const Arguments& arguments, bool mpi_takes, Waiter waiter);
 
   /// Carries out the call for which agree() has just said `engine`; buffers are complete when it returns.
@@ -48,23 +46,6 @@ class DeviceCalls {
   void release();
 
  private:
-  /// A side of the call, as the engine takes it.
-  struct BlockList {
-    std::vector<std::size_t> bytes, displs;  // displacements from `base`
-    std::byte* base = nullptr;               // the lowest block that has any bytes
-    std::uintptr_t low = 0, high = 0;        // where that one and the highest begin
-    std::size_t longest = 0, total = 0;
-    SidePlace place;
-    std::optional<CudaMemory> memory;  // of a block that is on a device
-    CudaMemory last;                   // where a block of the last call was
-    std::vector<CudaMemory> parts;     // all allocations that blocks are in
-    void note(const CudaMemory& part);
-    [[nodiscard]] bool in_row() const;
-  };
-  class Places;
-  void describe(const Arguments& arguments, const Side& side, BlockList& list);
-  void locate(const Side& side, BlockList& list);
-  [[nodiscard]] bool serves(const CudaMemory& memory) const;
   [[nodiscard]] std::uint64_t look_at(const Arguments& arguments);
   [[nodiscard]] std::uint64_t common_bits(Waiter waiter);
   [[nodiscard]] std::uint64_t bits_by_message(Waiter waiter) const;
@@ -93,7 +74,7 @@ class DeviceCalls {
   int wire_ = TAPA_DEVICE_WIRE_AUTO;
   bool in_rows_ = false;  // the call's blocks, on all ranks
   std::uint64_t own_bits_ = 0;
-  BlockList send_, recv_;
+  DeviceBlocks send_, recv_;
   std::size_t bytes_sent_ = 0;
   bool given_up_ = false;  // no engine could be started, or ranks are asked no more; alike on all ranks
   DeviceEngine engine_;    // its stream is its own: threads call on communicators in any order

@@ -9,16 +9,6 @@
 
 namespace tapa {
 
-namespace {
-
-Choice only(Algorithm algorithm) {
-  Choice choice;
-  choice.algorithm = algorithm;
-  return choice;
-}
-
-}  // namespace
-
 void PlanChooser::set(std::shared_ptr<const Options> options, MachineView machine) {
   options_ = std::move(options);
   machine_ = std::move(machine);
@@ -79,21 +69,19 @@ bool PlanChooser::mpi_is_forced() const {
 
 Decision PlanChooser::decide(std::size_t bytes, Offer offer) {
   const Settings& settings = options_->settings();
-  if (!settings.enable && offer.mpi) return {only(Algorithm::mpi), "mpi", "TAPA_ENABLE=0", 0};
-  if (machine_.gpu_memory && offer.mpi) return {only(Algorithm::mpi), "mpi", "a rank uses a GPU", 0};
+  if (!settings.enable && offer.mpi) return {{Algorithm::mpi}, "mpi", "TAPA_ENABLE=0", 0};
+  if (machine_.gpu_memory && offer.mpi) return {{Algorithm::mpi}, "mpi", "a rank uses a GPU", 0};
   if (settings.plan) return decide_forced(*settings.plan, offer);
   if (offer.memory && sure(bytes) && !settings.explain)
-    return {only(Algorithm::memory), "memory", "the fastest for blocks of this size", 0};
-  if (!decided_ || decided_->bytes != bytes || decided_->offer != offer) {
-    decided_ = Decided{bytes, offer, decide_by_rank(bytes, offer)};
+    return {{Algorithm::memory}, "memory", "the fastest for blocks of this size", 0};
+  if (decided_ && decided_->bytes == bytes && decided_->offer == offer) return decided_->decision;
+  Decision decision{{}, to_string(Choice{}), "the only candidate", 0};
+  if (const auto candidates = ranked(bytes, offer); !candidates.empty()) {
+    const Candidate& best = candidates.front();
+    decision = {best.choice, to_string(best.choice), why(candidates), best.seconds};
   }
-  return decided_->decision;
-}
-
-Decision PlanChooser::decide_by_rank(std::size_t bytes, Offer offer) const {
-  const auto candidates = ranked(bytes, offer);
-  if (candidates.empty()) return {{}, to_string(Choice{}), "the only candidate", 0};
-  return {candidates[0].choice, to_string(candidates[0].choice), why(candidates), candidates[0].seconds};
+  decided_ = Decided{bytes, offer, decision};
+  return decision;
 }
 
 Decision PlanChooser::decide_forced(const Choice& choice, Offer offer) {
@@ -111,7 +99,7 @@ Decision PlanChooser::decide_forced(const Choice& choice, Offer offer) {
     warned_fallback_ = true;
   }
   // Without MPI's own persistent collectives, linear is what MPI would do.
-  const Choice instead = only(offer.mpi ? Algorithm::mpi : Algorithm::linear);
+  const Choice instead{offer.mpi ? Algorithm::mpi : Algorithm::linear};
   return {instead, to_string(instead), choice.algorithm == Algorithm::mpi ? "forced" : "fallback", 0};
 }
 

@@ -71,7 +71,6 @@ class PlanChooser final : public CandidateSource {
 
  private:
   [[nodiscard]] Decision decide_forced(const Choice& choice, Offer offer);
-  [[nodiscard]] Decision decide_by_rank(std::size_t bytes, Offer offer) const;
 
   /// What was decided last: nonblocking calls with blocks of different sizes ask for each call, mostly the
   /// same.

@@ -120,7 +120,8 @@ void end_states() {
 std::vector<ReportRow> report_rows() {
   auto rows = kept_rows();
   for (const auto& state : living_states()) {
-    const auto own = state->report_rows();
+    const auto parts = state->parts();
+    const auto own = parts->report.rows(parts->name, state->rank(), state->size());
     rows.insert(rows.end(), own.begin(), own.end());
   }
   return rows;

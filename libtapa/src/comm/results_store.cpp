@@ -60,24 +60,14 @@ std::string or_unknown(std::string text) {
   return text.empty() ? "unknown" : std::move(text);
 }
 
-std::string mpi_version() {
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-  int length = 0;
-  PMPI_Get_library_version(text.data(), &length);
-  return or_unknown(plain_text(text.data(), 512));
-}
-
-/// Options that change neither plans nor what they take.
-bool is_beside(std::string_view name) {
-  static constexpr std::array<std::string_view, 7> beside{"report", "explain", "log",   "timeout",
-                                                          "check",  "cache",   "enable"};
-  return std::ranges::find(beside, name) != beside.end();
-}
-
 std::string settings_digest(const Options& options) {
+  // These change neither plans nor what they take.
+  constexpr std::array<std::string_view, 7> beside{"report", "explain", "log",   "timeout",
+                                                   "check",  "cache",   "enable"};
   std::string text;
   for (const OptionInfo& info : option_table()) {
-    if (options.origin(info.name) == Origin::standard || is_beside(info.name)) continue;
+    if (options.origin(info.name) == Origin::standard || std::ranges::find(beside, info.name) != beside.end())
+      continue;
     text += std::string(info.name) + "=" + options.text(info.name) + "\n";
   }
   for (const std::string& entry : mpi_settings(files::variables())) text += entry + "\n";
@@ -87,7 +77,7 @@ std::string settings_digest(const Options& options) {
 /// What this process knows.
 struct Notes {
   Results run;
-  Autotuner::Used used;
+  Terms::Used used;
 };
 
 /// As the file was when it was first asked for.
@@ -104,13 +94,6 @@ bool keeps_file() {
     return rank == 0 && !results_file(own_options()).empty();
   }();
   return keeps;
-}
-
-/// Of communicators of so many ranks.
-Results found_here(int ranks) {
-  Results found = locked<Notes>()->run;
-  std::erase_if(found.shapes, [&](const ShapeResults& shape) { return shape.ranks != ranks; });
-  return found;
 }
 
 /// Whether the program has set an option of a communicator: then its times are no other's.
@@ -158,7 +141,10 @@ ResultsWhere results_where(const Options& options) {
     auto* const where = new ResultsWhere;
     where->libtapa = std::to_string(TAPA_VERSION_MAJOR) + "." + std::to_string(TAPA_VERSION_MINOR) + "." +
                      std::to_string(TAPA_VERSION_PATCH);
-    where->mpi = mpi_version();
+    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};
+    int length = 0;
+    PMPI_Get_library_version(version.data(), &length);
+    where->mpi = or_unknown(plain_text(version.data(), 512));
     where->cpu =
         or_unknown(plain_text(processor(), 128)) + ", " + std::to_string(::sysconf(_SC_NPROCESSORS_ONLN));
     PMPI_Comm_size(MPI_COMM_WORLD, &where->job);
@@ -191,7 +177,8 @@ Results read_results(const std::string& path) {
 }
 
 std::string results_for(const Options& options, int ranks) {
-  const Results found = found_here(ranks);
+  Results found = locked<Notes>()->run;
+  std::erase_if(found.shapes, [&](const ShapeResults& shape) { return shape.ranks != ranks; });
   Results fits;
   const std::string file = results_file(options);
   if (!file.empty() && !results_before(file).shapes.empty())

@@ -30,29 +30,11 @@ struct Word {
   static constexpr std::uint64_t kNoWorld = 8;   // it knows no world that these ranks are of
   std::uint64_t flags = kHere;
   // Of rank 0: what it has taken for the communicator.
-  std::uint64_t context = 0;  // and 1 more; 0: there is none. The upper half is the communicator's serial
-  std::uint64_t first = 0;    // of the region
-  std::uint64_t count = 0;
-  std::uint64_t rounds = 0;
+  std::uint32_t context = 0;  // and 1 more; 0: there is none
+  std::uint32_t serial = 0;
+  ArenaRegion region;
   std::uint64_t results = 0;  // bytes of what it knows of such communicators
-
-  Word& operator|=(const Word& other) {
-    flags |= other.flags;
-    context |= other.context;
-    first |= other.first;
-    count |= other.count;
-    rounds |= other.rounds;
-    results |= other.results;
-    return *this;
-  }
 };
-unsigned context_of(const Word& word) {
-  return static_cast<unsigned>(word.context & 0xffffffff) - 1;
-}
-ArenaRegion region_of(const Word& word) {
-  return {static_cast<std::uint32_t>(word.first), static_cast<std::uint32_t>(word.count), word.rounds};
-}
-
 constexpr int kNumbers = sizeof(Word) / sizeof(std::uint64_t);
 static_assert(sizeof(Word) == kNumbers * sizeof(std::uint64_t));
 
@@ -106,18 +88,118 @@ class Joining {
   Joining(const Joining&) = delete;
   Joining& operator=(const Joining&) = delete;
 
-  Membership run(std::vector<int> in_world);
-  Membership run_as_whole(std::shared_ptr<World> world);
+  Membership run(std::vector<int> in_world) {
+    std::shared_ptr<World> world = World::of_process();
+    if (world && in_world.empty()) in_world = world->ranks_of(user_);
+    if (world &&
+        std::ranges::find(in_world, MPI_UNDEFINED) == in_world.end()) {  // the process's has all of them
+      place(std::move(world), std::move(in_world));
+      offer();
+    } else {
+      word_.flags |= Word::kNoWorld;
+    }
+    word_.flags |= own_gpu_flags();
+    agree();
+    if ((word_.flags & Word::kNoWorld) != 0) make_world();
+    take();
+    return std::exchange(result_, Membership{});
+  }
+  /// The first number and the first units were reserved for it.
+  Membership run_as_whole(std::shared_ptr<World> world) {
+    std::vector<int> ranks(static_cast<std::size_t>(size_));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    place(std::move(world), std::move(ranks));
+    word_.context = 1;
+    if (shares_memory()) word_.region.count = static_cast<std::uint32_t>(size_);
+    if (!results_file(*result_.world->options()).empty()) {  // nothing was found in this process yet
+      recall_results();
+      check_mpi(PMPI_Bcast(&word_.results, 1, MPI_UINT64_T, 0, user_), "MPI_Bcast");
+    }
+    take();
+    return std::exchange(result_, Membership{});
+  }
 
  private:
-  void place(std::shared_ptr<World> world, std::vector<int> in_world);
-  void make_world();
-  void offer();
-  void take_back();
-  void agree();
-  void take();
-  void recall_results();
-  [[nodiscard]] bool shares_memory() const;
+  void place(std::shared_ptr<World> world, std::vector<int> in_world) {
+    result_.in_world = std::move(in_world);
+    result_.on_node.clear();
+    result_.one_node = true;
+    for (const int r : result_.in_world) {
+      const bool near = world->number_of(r) >= 0;
+      result_.on_node.push_back(near && world->arena() ? world->number_of(r) : -1);
+      result_.one_node = result_.one_node && near;
+    }
+    result_.world = std::move(world);
+  }
+  /// Not under the drop-in: its world is made in MPI_Init, or never.
+  void make_world() {
+    const std::uint64_t gpus = word_.flags & (Word::kGpu | Word::kOtherGpu);
+    take_back();
+    if (is_drop_in()) throw SetupError(MPI_ERR_COMM, "some rank is of another job");
+    std::shared_ptr<World> world = World::make(user_);
+    int all = 0;
+    check_mpi(PMPI_Comm_size(MPI_COMM_WORLD, &all), "MPI_Comm_size");
+    if (all == size_ && is_of_this_world(user_) && !World::of_process()) World::set_of_process(world);
+    std::vector<int> ranks = world->ranks_of(user_);
+    place(std::move(world), std::move(ranks));
+    word_ = {};
+    offer();
+    check_mpi(PMPI_Bcast(&word_, kNumbers, MPI_UINT64_T, 0, user_), "MPI_Bcast");
+    word_.flags |= gpus;
+  }
+  /// What rank 0 takes for all.
+  void offer() {
+    if (rank_ != 0) return;
+    const auto context = result_.world->take_context();
+    if (!context) return;
+    static std::atomic<std::uint32_t> serial{0};
+    word_.context = *context + 1;
+    word_.serial = ++serial;
+    recall_results();
+    if (!shares_memory()) return;
+    word_.region = result_.world->arena()->take(static_cast<std::size_t>(size_)).value_or(ArenaRegion{});
+  }
+  void take_back() {
+    if (rank_ != 0 || word_.context == 0 || !result_.world) return;
+    result_.world->give_context(word_.context - 1);
+    if (word_.region.count > 0) result_.world->arena()->give_back(word_.region);
+  }
+  /// Under the drop-in all know that they have a world, and its options. Then rank 0's word is enough, unless
+  /// GPUs may be in use.
+  void agree() {
+    if (is_drop_in() && result_.world && result_.world->options()->settings().timeout <= 0) {
+      if (!result_.world->sees_gpus())
+        return check_mpi(PMPI_Bcast(&word_, kNumbers, MPI_UINT64_T, 0, user_), "MPI_Bcast");
+      check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &word_, kNumbers, MPI_UINT64_T, MPI_BOR, user_),
+                "MPI_Allreduce");
+      return;
+    }
+    for (const Word& theirs : hear_all(word_, &Word::flags, user_)) word_.flags |= theirs.flags;
+    tell_all(&word_, sizeof word_, user_);
+  }
+  void take() {
+    if (word_.context == 0)
+      throw SetupError(MPI_ERR_OTHER, "no message tags are left: too many communicators live");
+    result_.context = word_.context - 1;
+    result_.serial = word_.serial;
+    result_.region = word_.region;
+    note_gpus(user_, word_.flags, result_);
+    // What competitions on such communicators have found, in this process or in earlier runs.
+    if (word_.results > 0) {
+      result_.results.resize(word_.results);
+      check_mpi(PMPI_Bcast(result_.results.data(), static_cast<int>(word_.results), MPI_CHAR, 0, user_),
+                "MPI_Bcast");
+    }
+  }
+  void recall_results() {
+    if (rank_ != 0 || size_ < 2 || !result_.world->options()->settings().adapt) return;
+    result_.results = results_for(*result_.world->options(), size_);
+    word_.results = result_.results.size();
+  }
+  [[nodiscard]] bool shares_memory() const {
+    return result_.one_node && result_.world->arena() && size_ > 1 &&
+           static_cast<std::size_t>(size_) <= ShmBuffers::kMostMembers;
+  }
 
   MPI_Comm user_;
   int rank_ = 0;
@@ -125,139 +207,6 @@ class Joining {
   Word word_;
   Membership result_;
 };
-
-Membership Joining::run(std::vector<int> in_world) {
-  std::shared_ptr<World> world = World::of_process();
-  if (world && in_world.empty()) in_world = world->ranks_of(user_);
-  if (world &&
-      std::ranges::find(in_world, MPI_UNDEFINED) == in_world.end()) {  // the process's has all of them
-    place(std::move(world), std::move(in_world));
-    offer();
-  } else {
-    word_.flags |= Word::kNoWorld;
-  }
-  word_.flags |= own_gpu_flags();
-  agree();
-  if ((word_.flags & Word::kNoWorld) != 0) make_world();
-  take();
-  return std::exchange(result_, Membership{});
-}
-
-void Joining::place(std::shared_ptr<World> world, std::vector<int> in_world) {
-  result_.in_world = std::move(in_world);
-  result_.on_node.clear();
-  result_.one_node = true;
-  for (const int r : result_.in_world) {
-    const bool near = world->number_of(r) >= 0;
-    result_.on_node.push_back(near && world->arena() ? world->number_of(r) : -1);
-    result_.one_node = result_.one_node && near;
-  }
-  result_.world = std::move(world);
-}
-
-/// Not under the drop-in: its world is made in MPI_Init, or never.
-void Joining::make_world() {
-  const std::uint64_t gpus = word_.flags & (Word::kGpu | Word::kOtherGpu);
-  take_back();
-  if (is_drop_in()) throw SetupError(MPI_ERR_COMM, "some rank is of another job");
-  std::shared_ptr<World> world = World::make(user_);
-  int all = 0;
-  check_mpi(PMPI_Comm_size(MPI_COMM_WORLD, &all), "MPI_Comm_size");
-  if (all == size_ && is_of_this_world(user_) && !World::of_process()) World::set_of_process(world);
-  std::vector<int> ranks = world->ranks_of(user_);
-  place(std::move(world), std::move(ranks));
-  word_ = {};
-  offer();
-  check_mpi(PMPI_Bcast(&word_, kNumbers, MPI_UINT64_T, 0, user_), "MPI_Bcast");
-  word_.flags |= gpus;
-}
-
-bool Joining::shares_memory() const {
-  return result_.one_node && result_.world->arena() && size_ > 1 &&
-         static_cast<std::size_t>(size_) <= ShmBuffers::kMostMembers;
-}
-
-/// What rank 0 takes for all.
-void Joining::offer() {
-  if (rank_ != 0) return;
-  const auto context = result_.world->take_context();
-  if (!context) return;
-  static std::atomic<std::uint32_t> serial{0};
-  word_.context = std::uint64_t{++serial} << 32 | (*context + 1);
-  recall_results();
-  if (!shares_memory()) return;
-  if (const auto region = result_.world->arena()->take(static_cast<std::size_t>(size_))) {
-    word_.first = region->first;
-    word_.count = region->count;
-    word_.rounds = region->rounds;
-  }
-}
-
-void Joining::take_back() {
-  if (rank_ != 0 || word_.context == 0 || !result_.world) return;
-  result_.world->give_context(context_of(word_));
-  if (word_.count > 0) result_.world->arena()->give_back(region_of(word_));
-}
-
-/// Under the drop-in all know that they have a world, and its options. Then rank 0's word is enough, unless
-/// GPUs may be in use.
-void Joining::agree() {
-  if (is_drop_in() && result_.world && result_.world->options()->settings().timeout <= 0) {
-    if (!result_.world->sees_gpus())
-      return check_mpi(PMPI_Bcast(&word_, kNumbers, MPI_UINT64_T, 0, user_), "MPI_Bcast");
-    check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &word_, kNumbers, MPI_UINT64_T, MPI_BOR, user_), "MPI_Allreduce");
-    return;
-  }
-  std::vector<Word> all(static_cast<std::size_t>(size_), Word{0});
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(
-      PMPI_Iallgather(&word_, kNumbers, MPI_UINT64_T, all.data(), kNumbers, MPI_UINT64_T, user_, &request),
-      "MPI_Iallgather");
-  wait_watched(request, [&] {
-    std::vector<int> missing;
-    for (int r = 0; r < size_; ++r) {
-      if (r != rank_ && all[static_cast<std::size_t>(r)].flags == 0) missing.push_back(r);
-    }
-    return missing;
-  });
-  for (const Word& theirs : all) word_ |= theirs;
-}
-
-void Joining::take() {
-  if (word_.context == 0)
-    throw SetupError(MPI_ERR_OTHER, "no message tags are left: too many communicators live");
-  result_.context = context_of(word_);
-  result_.serial = static_cast<std::uint32_t>(word_.context >> 32);
-  result_.region = region_of(word_);
-  note_gpus(user_, word_.flags, result_);
-  // What competitions on such communicators have found, in this process or in earlier runs.
-  if (word_.results > 0) {
-    result_.results.resize(word_.results);
-    check_mpi(PMPI_Bcast(result_.results.data(), static_cast<int>(word_.results), MPI_CHAR, 0, user_),
-              "MPI_Bcast");
-  }
-}
-
-void Joining::recall_results() {
-  if (rank_ != 0 || size_ < 2 || !result_.world->options()->settings().adapt) return;
-  result_.results = results_for(*result_.world->options(), size_);
-  word_.results = result_.results.size();
-}
-
-/// The first number and the first units were reserved for it.
-Membership Joining::run_as_whole(std::shared_ptr<World> world) {
-  std::vector<int> ranks(static_cast<std::size_t>(size_));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  place(std::move(world), std::move(ranks));
-  word_.context = 1;
-  if (shares_memory()) word_.count = static_cast<std::uint64_t>(size_);
-  if (!results_file(*result_.world->options()).empty()) {  // nothing was found in this process yet
-    recall_results();
-    check_mpi(PMPI_Bcast(&word_.results, 1, MPI_UINT64_T, 0, user_), "MPI_Bcast");
-  }
-  take();
-  return std::exchange(result_, Membership{});
-}
 
 }  // namespace
 

@@ -28,11 +28,11 @@ enum class PhaseOrder : std::uint8_t { fast_first, slow_first };
 
 struct Choice {
   Algorithm algorithm = Algorithm::linear;
-  Flat flat;                        ///< for linear, pairwise, bruck: settings of the one exchange
-  std::vector<std::string> splits;  ///< tapa, leaders: level names whose groups are cut, fast to slow
+  Flat flat{};                        ///< for linear, pairwise, bruck: settings of the one exchange
+  std::vector<std::string> splits{};  ///< tapa, leaders: level names whose groups are cut, fast to slow
   PhaseOrder order = PhaseOrder::fast_first;  ///< tapa
-  Flat fast;                                  ///< tapa, leaders: exchange inside a group
-  Flat slow;                                  ///< tapa, leaders: exchange between groups
+  Flat fast{};                                ///< tapa, leaders: exchange inside a group
+  Flat slow{};                                ///< tapa, leaders: exchange between groups
   int leaders = 1;                            ///< leaders: per group; 0 = all members
   int pipeline = 1;          ///< tapa, leaders: sub-messages that each fast message is cut into
   bool local_direct = true;  ///< leaders: blocks that stay in the group go straight to their destination

@@ -37,7 +37,7 @@ Uniform uniform_blocks(const Arguments& arguments) {
 /// What carries a call out that need not be agreed on, and where such calls are counted.
 struct Pick {
   std::optional<Algorithm> algorithm = std::nullopt;  ///< none: something has to be agreed, or said
-  Autotuner::Running* counted = nullptr;
+  Competition* counted = nullptr;
   std::optional<ProbeKey> tried = std::nullopt;
 };
 

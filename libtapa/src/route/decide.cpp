@@ -98,7 +98,7 @@ std::optional<std::size_t> uniform_bytes(const Arguments& arguments) {
 bool mpi_cannot(const Arguments& arguments) noexcept {
   try {
     require_mpi_init(arguments);
-    return gpu_use() == GpuUse::cuda && must_stage_for_mpi(arguments, peers_of(arguments.comm));
+    return must_stage_for_mpi(arguments);
   } catch (const std::exception&) {
     return true;
   }
@@ -209,7 +209,7 @@ Route decide_comm(const Arguments& arguments, bool alone) {
     if (is_drop_in() && !state->welcome(comm, alone)) return left_to_mpi(reasons::not_ready);
     state->set_up(comm);
   }
-  if (state->gpus_are_open()) state->ask_for_gpus(comm);
+  state->ask_for_gpus(comm);
   if (state->rules().is_mpis) return left_to_mpi(reasons::device, state);
   if (!first) static_cast<void>(are_right(arguments, *state, state->rules().check));
   return in_order(*state);
@@ -271,8 +271,9 @@ std::unique_ptr<StagedCall> staged_call(const Arguments& arguments, const CommSt
   return std::make_unique<StagedCall>(arguments, state.size(), *cuda_driver());
 }
 
-bool must_stage_for_mpi(const Arguments& arguments, int peers) {
-  return gpu_use() == GpuUse::cuda && !mpi_takes_it_here() && buffer_on_device(arguments, peers) != nullptr;
+bool must_stage_for_mpi(const Arguments& arguments) {
+  return gpu_use() == GpuUse::cuda && !mpi_takes_it_here() &&
+         buffer_on_device(arguments, peers_of(arguments.comm)) != nullptr;
 }
 
 }  // namespace tapa

@@ -74,6 +74,6 @@ void require_comm(MPI_Comm comm);
 /// Whether a call that is handed to MPI has buffers that MPI does not take: in GPU memory, where neither an
 /// option nor MPI itself says that it does. By what this process alone knows, as a call can be staged
 /// whatever the others do. Throws CallError for wrong types.
-[[nodiscard]] bool must_stage_for_mpi(const Arguments& arguments, int peers);
+[[nodiscard]] bool must_stage_for_mpi(const Arguments& arguments);
 
 }  // namespace tapa

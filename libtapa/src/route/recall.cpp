@@ -16,16 +16,17 @@ struct Recall {
 };
 thread_local constinit Recall recall{};
 
-KnownComm* find(Recall& mine, MPI_Comm comm) {
-  return mine.comms.find(number_of(comm),
-                         [&](const KnownComm& known) { return known.comm == comm && known.holds(); });
+constexpr auto holds = [](const auto& known) { return known.holds(); };
+
+KnownComm* known_comm(MPI_Comm comm) {
+  return recall.comms.find(number_of(comm),
+                           [&](const KnownComm& known) { return known.comm == comm && known.holds(); });
 }
 
 /// `freed`: before anything was found out.
 KnownComm& note(MPI_Comm comm, std::uint64_t freed) {
-  if (KnownComm* const known = find(recall, comm)) return *known;
-  return recall.comms.put(number_of(comm), {true, comm, freed, nullptr, false, {}, {}},
-                          [](const KnownComm& one) { return one.holds(); });
+  if (KnownComm* const known = known_comm(comm)) return *known;
+  return recall.comms.put(number_of(comm), {true, comm, freed, nullptr, false, {}, {}}, holds);
 }
 
 /// Of calls that pass, and of others.
@@ -55,7 +56,7 @@ bool LastBuffers::may_be_of_gpu(const void* send, const void* recv) {
 }
 
 CommState* remembered_state(MPI_Comm comm) {
-  const KnownComm* const known = find(recall, comm);
+  const KnownComm* const known = known_comm(comm);
   return known != nullptr ? known->state : nullptr;
 }
 
@@ -69,7 +70,7 @@ CommState* state_at(MPI_Comm comm, bool make) {
 
 bool passes(Form form, const void* sendbuf, MPI_Datatype sendtype, const void* recvbuf, MPI_Datatype recvtype,
             MPI_Comm comm) {
-  KnownComm* const known = find(recall, comm);
+  KnownComm* const known = known_comm(comm);
   if (known == nullptr) return false;
   const MPI_Datatype sent = sendbuf == MPI_IN_PLACE ? recvtype : sendtype;
   KnownCall* const call = known->calls.find(key_of(recvtype, 0), [&](const KnownCall& one) {
@@ -79,7 +80,7 @@ bool passes(Form form, const void* sendbuf, MPI_Datatype sendtype, const void* r
 }
 
 void remember_forwarded(const Arguments& a) {
-  KnownComm* const known = find(recall, a.comm);
+  KnownComm* const known = known_comm(a.comm);
   if (known == nullptr || known->state == nullptr || !known->state->given_up()) return;
   if (a.form == Form::w || a.large || gpu_was_in_use()) return;
   if (report_is_wanted()) return;  // which counts each call
@@ -93,11 +94,11 @@ void remember_forwarded(const Arguments& a) {
   const bool permanent = is_permanent(sent) && is_permanent(a.recv.type);
   known->calls.put(key_of(a.recv.type, 0),
                    {true, a.form, true, a.in_place(), permanent, 0, 0, sent, a.recv.type, freed, {}, {}},
-                   [](const KnownCall& one) { return one.holds(); });
+                   holds);
 }
 
 bool passes_nonblocking(const void* sendbuf, const void* recvbuf, MPI_Comm comm) {
-  KnownComm* const known = find(recall, comm);
+  KnownComm* const known = known_comm(comm);
   return known != nullptr && known->waits && !known->nonblocking.may_be_of_gpu(sendbuf, recvbuf);
 }
 
@@ -111,7 +112,7 @@ const Uniform* remembered_blocks(const Arguments& a, CommState*& state) {
   if (a.form != Form::uniform || a.send.buffer == a.recv.buffer || a.send.buffer == nullptr ||
       a.recv.buffer == nullptr || a.recv.buffer == MPI_IN_PLACE)
     return nullptr;
-  KnownComm* const known = find(recall, a.comm);
+  KnownComm* const known = known_comm(a.comm);
   if (known == nullptr) return nullptr;
   KnownCall* const call = known->calls.find(key_of(a.recv.type, a.recv.count), [&](const KnownCall& one) {
     return a.recv.count == one.recvcount && a.recv.type == one.recvtype && a.send.count == one.sendcount &&
@@ -123,7 +124,7 @@ const Uniform* remembered_blocks(const Arguments& a, CommState*& state) {
 }
 
 void remember_blocks(const Arguments& a, const CommState& state, const Uniform& blocks) {
-  KnownComm* const known = find(recall, a.comm);
+  KnownComm* const known = known_comm(a.comm);
   CommState* same = nullptr;
   if (known == nullptr || known->state != &state || remembered_blocks(a, same) != nullptr) return;
   const bool permanent = is_permanent(a.recv.type) && (a.in_place() || is_permanent(a.send.type));
@@ -141,7 +142,7 @@ void remember_blocks(const Arguments& a, const CommState& state, const Uniform& 
                     freed,
                     blocks,
                     {}},
-                   [](const KnownCall& one) { return one.holds(); });
+                   holds);
 }
 
 bool may_be_of_gpu(const Arguments& a) {

@@ -7,12 +7,12 @@ namespace tapa {
 Way way_of(CommParts& parts, bool uniform, std::size_t bytes, Offer offer) {
   const ProbeKey key = Autotuner::key_of(uniform, bytes, offer);
   const bool mean_known = !parts.chooser.one_choice() || parts.mean.shared().has_value();
-  Autotuner::Running* const running =
+  Competition* const running =
       parts.tuner.undecided(key, bytes, mean_known) ? &parts.tuner.running(key, bytes, offer) : nullptr;
-  if (running == nullptr || running->autotuning.complete())
+  if (running == nullptr || running->now().complete())
     return {Way::Kind::settled, key, parts.tuner.decided_by(key)};
-  if (running->autotuning.round_over()) return {Way::Kind::agree, key, running};
-  return {running->autotuning.resting() ? Way::Kind::resting : Way::Kind::probe, key, running};
+  if (running->now().round_over()) return {Way::Kind::agree, key, running};
+  return {running->now().resting() ? Way::Kind::resting : Way::Kind::probe, key, running};
 }
 
 Decision decide(CommParts& parts, bool uniform, std::size_t bytes, Offer offer) {

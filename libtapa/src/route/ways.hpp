@@ -22,12 +22,12 @@ struct Way {
   };
   Kind kind = Kind::settled;
   ProbeKey key{};
-  Autotuner::Running* running = nullptr;  ///< the competition; settled: the one that has decided, or null
+  Competition* running = nullptr;  ///< the competition; settled: the one that has decided, or null
 
   /// The plan of a call that rests or tries.
-  [[nodiscard]] const Choice& next() const { return running->autotuning.next(); }
+  [[nodiscard]] const Choice& next() const { return running->now().next(); }
   /// What has decided it, or null.
-  [[nodiscard]] Autotuner::Running* decided() const { return kind == Kind::settled ? running : nullptr; }
+  [[nodiscard]] Competition* decided() const { return kind == Kind::settled ? running : nullptr; }
 };
 
 /// `bytes`: of all blocks, or of a mean one. Begins a competition where there is none.

@@ -62,7 +62,7 @@ bool sees_gpus() {
 }
 
 /// A number that /sys has of a processor, and 1 more; 0: it has none.
-std::uint32_t number_of(int cpu, const char* what) {
+std::uint32_t sysfs_number(int cpu, const char* what) {
   const std::string text = read_line("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/" + what);
   std::uint32_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -92,22 +92,13 @@ std::vector<Hello> gather_hellos(const Hello& own, MPI_Comm comm) {
   check_mpi(PMPI_Comm_size(comm, &ranks), "MPI_Comm_size");
   std::vector<Hello> all(static_cast<std::size_t>(ranks));
   constexpr int bytes = sizeof own;
-  // In MPI_Init nobody can be missing. MPI's nonblocking call would connect every rank to every other one.
+  // In MPI_Init nobody can be missing.
   if (is_drop_in() && comm == MPI_COMM_WORLD) {
     check_mpi(PMPI_Allgather(&own, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm), "MPI_Allgather");
     return all;
   }
-  // Nonblocking, so that it can be told who is missing.
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(PMPI_Iallgather(&own, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm, &request),
-            "MPI_Iallgather");
-  wait_watched(request, [&] {
-    std::vector<int> missing;
-    for (int r = 0; r < ranks; ++r) {
-      if (all[static_cast<std::size_t>(r)].magic == 0) missing.push_back(r);
-    }
-    return missing;
-  });
+  if (const std::vector<Hello> heard = hear_all(own, &Hello::magic, comm); !heard.empty()) all = heard;
+  tell_all(all.data(), all.size() * sizeof own, comm);
   return all;
 }
 
@@ -146,8 +137,8 @@ NodeArena::Place place_of(const Cores& cores) {
   }
   if (first < 0 || count >= sysconf(_SC_NPROCESSORS_ONLN)) return {0, 0, cores};
   const auto both = [&](const char* what) {
-    const std::uint32_t number = number_of(first, what);
-    return first == last || number_of(last, what) == number ? number : 0;
+    const std::uint32_t number = sysfs_number(first, what);
+    return first == last || sysfs_number(last, what) == number ? number : 0;
   };
   return {both("cache/index3/id"), both("topology/physical_package_id"), cores};
 }

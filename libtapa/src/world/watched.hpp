@@ -1,8 +1,14 @@
 /// @file
-/// Waiting for the other ranks to make their first call on a communicator, in a way that can be told.
+/// What ranks tell each other in their first call on a communicator. With TAPA_TIMEOUT it is said now and
+/// then for whom a rank waits. MPI's nonblocking allgather would connect every rank to every other one, and
+/// its blocking one could not be watched: so rank 0 hears all, and tells all.
 #pragma once
 
 #include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "run/error.hpp"
 #include "run/unfinished.hpp"
@@ -10,21 +16,48 @@
 
 namespace tapa {
 
-/// Waits for what was begun by a nonblocking collective. With TAPA_TIMEOUT it says now and then of which
-/// ranks nothing has come: `missing()` gives them. Throws CallError.
-template <class Missing>
-void wait_watched(MPI_Request& request, const Missing& missing) {
+/// Waits for the end of a nonblocking collective; `why()` says for whom. Throws CallError.
+template <class Why>
+void wait_watched(MPI_Request& request, const Why& why) {
   const double timeout = own_options().settings().timeout;
   if (timeout <= 0) return check_mpi(PMPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
   Watch watch("set-up", timeout);
-  for (int complete = 0; complete == 0;) {
+  for (int complete = 0; complete == 0; watch.look(why))
     check_mpi(PMPI_Test(&request, &complete, MPI_STATUS_IGNORE), "MPI_Test");
-    if (complete != 0) return;
-    watch.look([&] {
-      return "waits for the other ranks of the communicator to make their first call: " +
-             ranks_text(missing());
-    });
-  }
+}
+
+/// What all ranks tell, on rank 0; nothing on the others. `here`: part of it that is not 0. Collective over
+/// `comm`. Throws CallError.
+template <class Told>
+[[nodiscard]] std::vector<Told> hear_all(const Told& own, std::uint64_t Told::*here, MPI_Comm comm) {
+  int rank = 0;
+  int ranks = 0;
+  check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  check_mpi(PMPI_Comm_size(comm, &ranks), "MPI_Comm_size");
+  std::vector<Told> all(static_cast<std::size_t>(rank == 0 ? ranks : 0));
+  for (Told& told : all) told.*here = 0;
+  constexpr int bytes = sizeof own;
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(PMPI_Igather(&own, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, 0, comm, &request),
+            "MPI_Igather");
+  wait_watched(request, [&] {
+    std::vector<int> missing;
+    for (std::size_t r = 1; r < all.size(); ++r) {
+      if (all[r].*here == 0) missing.push_back(static_cast<int>(r));
+    }
+    return "waits for the other ranks of the communicator to make their first call: " + ranks_text(missing);
+  });
+  return all;
+}
+
+/// Rank 0 tells all ranks, after hear_all().
+inline void tell_all(void* what, std::size_t bytes, MPI_Comm comm) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(PMPI_Ibcast(what, static_cast<int>(bytes), MPI_BYTE, 0, comm, &request), "MPI_Ibcast");
+  wait_watched(request, [] {
+    return "waits for rank 0 of the communicator, which says for whom it waits once it has made its first "
+           "call";
+  });
 }
 
 }  // namespace tapa
