@@ -51,6 +51,10 @@ OURS = [
     (5, "Flux3Transformer2DModel"),
     (5, "Krea2Transformer2DModel"),
     (5, "MiniMaxH3Transformer3DModel"),
+    (5, "LTX2VideoTransformer3DModel"),
+    (5, "LTX2VideoTransformer3DModel-2.3"),
+    (5, "LTX2VideoTransformer3DModel-perturbed"),
+    (5, "LTX2VideoTransformer3DModel-short"),
     (3, "QwenImage21Transformer2DModel"),
 ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ import torch
 import dit_torch
 import ranks
 import tiny_models
+from dit_torch.exchange import Exchange
 from tiny_models import TINY
 
 
@@ -94,6 +97,51 @@ def test_wan_animate_2_keeps_keys_of_the_reference() -> None:
     for passes in ranks.run(2, _reference_and_generation):
         for one, every in passes:
             np.testing.assert_allclose(every, one, rtol=0, atol=2e-5)
+
+
+def _operators() -> list[str]:
+    """Of the exchanges in a pass of two layers."""
+    model, called = TINY["SanaTransformer2DModel"].make(), []
+    own = Exchange.call
+
+    def call(self: Exchange, operator: str, *arguments: Any, **named: Any) -> Any:
+        called.append(operator)
+        return own(self, operator, *arguments, **named)
+
+    dit_torch.enable(model)
+    Exchange.call = call
+    with torch.no_grad():
+        model(**TINY["SanaTransformer2DModel"].inputs(1))
+    dit_torch.disable(model)
+    return called
+
+
+def test_queries_keys_and_values_travel_in_one_exchange() -> None:
+    _installed("SanaTransformer2DModel")
+    assert ranks.run(2, _operators) == [2 * ["scatter_qkv", "gather"]] * 2
+
+
+def _adapted(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """With an adapter that comes after enable()."""
+    from peft import LoraConfig
+
+    model, given = TINY[name].make(), TINY[name].inputs(2)
+    dit_torch.enable(model)
+    torch.manual_seed(5)
+    targets = ["to_q", "to_k", "to_v", "to_out.0"]
+    model.add_adapter(LoraConfig(r=2, init_lora_weights=False, target_modules=targets))
+    with torch.no_grad():
+        every = model(**given, return_dict=False)[0].numpy()
+        dit_torch.disable(model)
+        return model(**given, return_dict=False)[0].numpy(), every
+
+
+@pytest.mark.parametrize("name", ["SanaTransformer2DModel", "SanaVideoTransformer3DModel"])
+def test_adapters_of_layers_that_are_exchanged(name: str) -> None:
+    pytest.importorskip("peft")
+    _installed(name)
+    for one, every in ranks.run(2, _adapted, name):
+        np.testing.assert_allclose(every, one, rtol=0, atol=2e-5 * np.abs(one).max())
 
 
 def _refusal(name: str) -> str:

@@ -27,10 +27,11 @@ from .heads import own_mask, shared_heads, whole_mask, without_padding
 from .layer_number import LayerNumber
 from .layout import Layout
 from .many_streams import MOST_STREAMS, ManyStreams
-from .own_attention import OwnAttention, check_heads
+from .own_attention import check_heads
 from .parallel import Parallel
 from .patch import Patch, signature_of
 from .plan import gather_all, modules_of
+from .processors.family import processors_of
 from .sequence import WHOLE, names_of, present, sizes_of_part
 
 Kernel = Callable[[Tensor, Tensor, Tensor, Any, bool, bool], Tensor]  # q, k, v, mask, is_causal, enable_gqa
@@ -370,9 +371,20 @@ def _calls_attention(cls: type) -> bool:
     return any(names & set(code.co_names) for code in codes)
 
 
+def own_ways(transformer: nn.Module, plan: Plan) -> dict[str, OwnWay]:
+    """By the modules' names."""
+    return {where: entry for entry, where, _ in _named(transformer, plan) if isinstance(entry, OwnWay)}
+
+
 def layers_of(transformer: nn.Module, plan: Plan) -> int:
     """How many attention modules exchange."""
-    return sum(isinstance(entry, (Attention, OwnWay)) for entry, _, _ in _named(transformer, plan))
+    seams = sum(isinstance(entry, Attention) for entry, _, _ in _named(transformer, plan))
+    return _first_layer(transformer, plan) + seams
+
+
+def _first_layer(transformer: nn.Module, plan: Plan) -> int:
+    """The number of the first one that is no processor of ours: those have the numbers of their places."""
+    return len(processors_of(transformer)) if own_ways(transformer, plan) else 0
 
 
 def apply(transformer: nn.Module, plan: Plan, parallel: Parallel) -> list[Any]:
@@ -384,14 +396,12 @@ def apply(transformer: nn.Module, plan: Plan, parallel: Parallel) -> list[Any]:
     exchanging = [module for entry, _, module in named if isinstance(entry, Attention)]
     processors = [getattr(module, "processor", None) for module in exchanging]
     made: list[Any] = [_Names([*exchanging, *filter(None, processors)])]
-    layers = itertools.count()
+    layers = itertools.count(_first_layer(transformer, plan))
     for entry, where, module in named:
         if isinstance(entry, Attention):
             seam = Seam(parallel, next(layers), entry, where)
             made.append(Patch(module, "forward", _around(module, seam)))
-        elif isinstance(entry, OwnWay):
-            made.append(OwnAttention(parallel, next(layers), entry, module, where))
-        elif entry.needs is not None:
+        elif isinstance(entry, Alone) and entry.needs is not None:
             hook = _needs(entry, where, list(signature_of(module).parameters))
             made.append(module.register_forward_pre_hook(hook, with_kwargs=True))
     return made

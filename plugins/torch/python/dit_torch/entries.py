@@ -125,17 +125,16 @@ class Alone:
 
 @dataclass(frozen=True)
 class OwnWay:
-    """A module attends in a way of its own, in each head by itself: it gets all tokens in this rank's heads.
-    What travels is what modules of it give, [batch, tokens, heads * head_dim]."""
+    """A module's processor attends in a way of its own, in each head by itself: it gets all tokens in this
+    rank's heads. What travels is what layers of the module give, [batch, tokens, heads * head_dim]."""
 
     module: str
-    inputs: tuple[str, ...]  # whose outputs are Q, K and V, normed if a norm is over all heads
+    inputs: tuple[tuple[str, ...], ...]  # layers, each of what the one before gives: Q's, K's and V's
     output: str  # whose input is what it attended
-    heads: str = "heads"  # attribute of the module: how many there are
-    tells: bool = True  # the module's code goes by that number: it becomes this rank's
+    heads: str = "heads"  # attribute of the module: how many there are; to the processor, this rank's
 
     def __str__(self) -> str:
-        return f"exchange {', '.join(self.inputs)} in {self.module}"
+        return f"exchange {', '.join(layers[-1] for layers in self.inputs)} in {self.module}"
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,19 @@
 """Modules that attend in a way of their own, in each head by itself: linear attention, or masks that are made
 from Q and K. They run on all tokens, in this rank's heads.
 
-What the modules that make Q, K and V give goes to the head layout where it comes out of them, and what the
-module attended comes back where it goes into its projection; in between is their code.
+Q, K and V are projected and go to the head layout in one exchange. The module's own processor then gets what
+arrived where it would project, and what it attended comes back where it goes into the output's projection.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from .entries import OwnWay
-from .exchange import KEY, QUERY, VALUE
-from .layer_number import LayerNumber
-from .layout import heads_part
-from .parallel import Parallel
+from .processors.base import Processor, heads
 
 
 def check_heads(heads: int, ranks: int, where: str) -> None:
@@ -28,66 +25,80 @@ def check_heads(heads: int, ranks: int, where: str) -> None:
         )
 
 
-class OwnAttention:
-    """The hooks of one module, until remove().
+class _Layer:
+    """In place of one of the module's."""
 
-    :param where: the module's name, for errors
-    """
+    def __init__(self, does: Callable[[Tensor], Tensor]) -> None:
+        self.does = does
+        self.calls = 0
 
-    def __init__(self, parallel: Parallel, layer: int, entry: OwnWay, module: nn.Module, where: str) -> None:
-        self.parallel, self.layer = parallel, LayerNumber(layer)
-        self.entry, self.module, self.where = entry, module, where
-        self.heads = int(getattr(module, entry.heads))
-        self.seen: list[str] = []  # of the modules that are exchanged, in this run
-        self.handles: list[RemovableHandle] = [
-            module.register_forward_pre_hook(self._begin),
-            module.register_forward_hook(self._end, always_call=True),
-            module.get_submodule(entry.output).register_forward_pre_hook(self._back),
-        ]
-        for name, what in zip(entry.inputs, (QUERY, KEY, VALUE), strict=True):
-            hook = self._there(name, what)
-            self.handles.append(module.get_submodule(name).register_forward_hook(hook))
+    def __call__(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return self.does(x)
 
-    def remove(self) -> None:
-        for handle in self.handles:
-            handle.remove()
 
-    def _own(self) -> int:
-        group = self.parallel.group
-        return len(heads_part(self.heads, group.size, group.rank))
+class _Arrived:
+    """The module to its processor."""
 
-    def _begin(self, module: nn.Module, args: Any) -> None:
-        self.seen = []
-        if self.entry.tells:
-            setattr(module, self.entry.heads, self._own())
+    def __init__(self, module: nn.Module, others: dict[str, Any]) -> None:
+        self._module = module
+        for name, one in others.items():
+            setattr(self, name, one)
 
-    def _end(self, module: nn.Module, args: Any, output: Any) -> None:
-        if self.entry.tells:
-            setattr(module, self.entry.heads, self.heads)
-        expected = sorted((*self.entry.inputs, self.entry.output))
-        if output is not None and sorted(self.seen) != expected:
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+
+class OwnAttention(Processor):
+    """In place of the module's processor, which is given the module and its tokens first."""
+
+    def __init__(self, entry: OwnWay, *given: Any) -> None:
+        super().__init__(*given)
+        self.entry = entry
+
+    def __call__(
+        self, attn: Any, hidden_states: Tensor, *args: Any, rotary_emb: Any = None, **kwargs: Any
+    ) -> Any:
+        if rotary_emb is not None:  # diffusers' Attention hands on what it finds here by its name
+            kwargs["rotary_emb"] = rotary_emb
+        entry, layer = self.entry, self.parallel.layer(self.layer)
+        all_heads = getattr(attn, entry.heads)
+        v, k, q = (self._projected(attn, names, hidden_states) for names in reversed(entry.inputs))
+        q, k, v = (heads(x.to(v.dtype), x.shape[2] // all_heads) for x in (q, k, v))
+        exchange = self.parallel.joint(v, text=None, image="image")
+        arrived = exchange.scatter_qkv(q, k, v, layer)
+        own, projection = arrived[0].shape[2], attn.get_submodule(entry.output)
+
+        def back(x: Tensor) -> Tensor:
+            o = exchange.gather(x.contiguous().unflatten(2, (own, -1)), layer)
+            return projection(o.flatten(2))
+
+        instead = {
+            name: _Layer(lambda _, x=x: x.flatten(2))
+            for names, x in zip(entry.inputs, arrived, strict=True)
+            for name in names
+            if getattr(attn, name) is not None
+        } | {entry.output: _Layer(back)}
+        o = self.original(self._told(attn, own, instead), hidden_states, *args, **kwargs)
+        wrong = [name for name, one in instead.items() if one.calls != 1]
+        if wrong:
             raise RuntimeError(
-                f"{self.where} has called {self.seen}: expected {expected} once each; else it has attended "
-                "over tokens of this rank"
+                f"{self.where} has not called {', '.join(wrong)} once: else it has attended over tokens of "
+                "this rank"
             )
+        return o
 
-    def _exchange(self, x: Tensor) -> Any:
-        return self.parallel.joint(x, text=None, image="image", kv_heads=self.heads)
+    def _told(self, attn: Any, own: int, instead: dict[str, _Layer]) -> _Arrived:
+        """The module with layers in the place of some, of which one may be in a list."""
+        others: dict[str, Any] = {self.entry.heads: own}
+        for path, one in instead.items():
+            name, _, number = path.partition(".")
+            layers = getattr(attn, name)
+            others[name] = [one if number == str(at) else x for at, x in enumerate(layers)] if number else one
+        return _Arrived(attn, others)
 
-    def _there(self, name: str, what: int) -> Any:
-        def hook(module: nn.Module, args: Any, output: Tensor) -> Tensor:
-            self.seen.append(name)
-            x = output.unflatten(2, (self.heads, output.shape[2] // self.heads))
-            exchange, layer = self._exchange(x), self.parallel.layer(self.layer)
-            return exchange.finish(exchange.start(what, x, layer), layer).flatten(2)
-
-        return hook
-
-    def _back(self, module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        self.seen.append(self.entry.output)
-        x, *rest = args
-        own = self._own()
-        x = x.contiguous().unflatten(2, (own, x.shape[2] // own))
-        rows = self.parallel.place(x.shape[1])[1]
-        whole = x[:, :1, :1].expand(-1, rows, self.heads, -1)  # for its sizes
-        return (self._exchange(whole).gather(x, self.parallel.layer(self.layer)).flatten(2), *rest)
+    def _projected(self, attn: Any, names: tuple[str, ...], x: Tensor) -> Tensor:
+        for name in names:
+            layer = getattr(attn, name)
+            x = x if layer is None else layer(x)
+        return x

@@ -310,6 +310,23 @@ def _ltx2_3(batch: int) -> Inputs:
     }
 
 
+@model("LTX2VideoTransformer3DModel", variant="perturbed", **_LTX2, gated_attn=True, perturbed_attn=True)
+def _ltx2_perturbed(batch: int) -> Inputs:
+    """As guidance by other attention has it: in one layer no sample attends, or the second one does not."""
+    return _ltx2(batch) | {
+        "spatio_temporal_guidance_blocks": [1],
+        "perturbation_mask": torch.arange(float(batch)),
+        "video_coords": noise(batch, 3, 30, 2, seed=4).abs(),
+    }
+
+
+@model("LTX2VideoTransformer3DModel", variant="short", **_LTX2, rope_type="split")
+def _ltx2_short(batch: int) -> Inputs:
+    """With less audio than ranks, and video that does not listen to it."""
+    short = {"audio_hidden_states": noise(batch, 1, 6, seed=1), "audio_num_frames": 1}
+    return _ltx2(batch) | short | {"isolate_modalities": batch > 1}
+
+
 @model(
     "LuminaNextDiT2DModel",
     sample_size=12,

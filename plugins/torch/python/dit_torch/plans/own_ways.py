@@ -10,7 +10,7 @@ PLANS = {
         Split("visual_transformer_blocks.0", "hidden_states", 1, 3, "image"),
         OwnWay(
             "visual_transformer_blocks.*.self_attention",
-            ("to_query", "to_key", "to_value"),
+            (("to_query",), ("to_key",), ("to_value",)),
             "out_layer",
             "num_heads",
         ),
@@ -18,7 +18,7 @@ PLANS = {
     ),
     "WanAnimate2Transformer3DModel": (
         Split("blocks.0", "hidden_states", 1, 3, "image"),
-        OwnWay("blocks.*.self_attn", ("norm_q", "norm_k", "to_v"), "to_out.0"),
+        OwnWay("blocks.*.self_attn", (("to_q", "norm_q"), ("to_k", "norm_k"), ("to_v",)), "to_out.0"),
         Alone("blocks.*.cross_attn", "encoder_hidden_states"),
         Gather("blocks.-1", 1),
     ),

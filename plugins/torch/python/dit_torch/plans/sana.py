@@ -6,7 +6,7 @@ more on each side: what the convolutions see beyond changes nothing of its own.
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..entries import Alone, Change, Gather, OwnWay, Plan, Split
 from ..parallel import Parallel
@@ -49,15 +49,13 @@ def _own_of_frames(x: Tensor, parallel: Parallel) -> Tensor:
     return own[:, None, None]
 
 
-def _plan(transformer: nn.Module, *own: Change) -> Plan:
+def _plan(*own: Change) -> Plan:
     blocks = "transformer_blocks.*"
-    normed = all(block.attn1.norm_q is not None for block in transformer.transformer_blocks)
-    inputs = ("norm_q", "norm_k", "to_v") if normed else ("to_q", "to_k", "to_v")
     return (
         Split("transformer_blocks.0", "hidden_states", 1, 3, "image"),
         Split("", "controlnet_block_samples", 1, 3),
         Split(blocks, "timestep", 1, 3, of="image"),
-        OwnWay(f"{blocks}.attn1", inputs, "to_out.0"),
+        OwnWay(f"{blocks}.attn1", (("to_q", "norm_q"), ("to_k", "norm_k"), ("to_v",)), "to_out.0"),
         Alone(f"{blocks}.attn2", "encoder_hidden_states"),
         Gather(f"{blocks}.norm2", 1),
         *own,
@@ -66,17 +64,14 @@ def _plan(transformer: nn.Module, *own: Change) -> Plan:
     )
 
 
-def _sana(transformer: nn.Module) -> Plan:
-    ff = "transformer_blocks.*.ff"
-    return _plan(transformer, Change(ff, "hidden_states", _some_rows), Change(ff, 0, _own_of_rows))
+_FF = "transformer_blocks.*.ff"
 
-
-def _sana_video(transformer: nn.Module) -> Plan:
-    ff = "transformer_blocks.*.ff"
-    return _plan(transformer, Change(ff, "hidden_states", _some_frames), Change(ff, 0, _own_of_frames))
-
-
-PLANS = {"SanaTransformer2DModel": _sana, "SanaVideoTransformer3DModel": _sana_video}
+PLANS = {
+    "SanaTransformer2DModel": _plan(Change(_FF, "hidden_states", _some_rows), Change(_FF, 0, _own_of_rows)),
+    "SanaVideoTransformer3DModel": _plan(
+        Change(_FF, "hidden_states", _some_frames), Change(_FF, 0, _own_of_frames)
+    ),
+}
 
 REFUSED = {
     "SanaWMTransformer3DModel": (

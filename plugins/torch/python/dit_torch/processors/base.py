@@ -87,7 +87,7 @@ class Processor:
         else:
             projections = Normed(projections, norms)
             of_q = of_k = prepare_rope(rope)
-        kernel = kernel or self._attend
+        kernel = self._attend if kernel is None else kernel  # torch 2.11 compiles no `or` of functions
         if self.parallel.schedule == "pipelined" and sample_by_sample:
             return self._pipelined(projections, of_q, of_k, mask, kernel, layer, streams).flatten(2, 3)
         v = projections.value()

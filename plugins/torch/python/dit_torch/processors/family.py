@@ -58,6 +58,7 @@ _FILES = {
     "Flux3Transformer2DModel": "flux3",
     "HunyuanVideo15Transformer3DModel": "hunyuan_video15",
     "Krea2Transformer2DModel": "krea2",
+    "LTX2VideoTransformer3DModel": "ltx2",
     "MiniMaxH3Transformer3DModel": "minimax_h3",
     "QwenImage21Transformer2DModel": "qwenimage21",
     "QwenImageTransformer2DModel": "qwenimage",

@@ -9,6 +9,7 @@ from torch import nn
 
 from .. import attention_calls
 from ..entries import Plan
+from ..own_attention import OwnAttention
 from ..parallel import Parallel
 from ..patch import signature_of
 from .family import Family, Removable, processors_of
@@ -17,12 +18,17 @@ from .family import Family, Removable, processors_of
 def family(transformer: nn.Module, plan: Plan) -> Family:
     attention_calls.check(transformer, plan)
 
+    own = attention_calls.own_ways(transformer, plan)
+
+    def make(parallel: Parallel, layer: int, original: Any, where: str) -> Any:
+        return OwnAttention(own[where], parallel, layer, original, where) if where in own else original
+
     def hooks(transformer: nn.Module, parallel: Parallel) -> list[Removable]:
         return attention_calls.apply(transformer, plan, parallel)
 
     return Family(
         model=type(transformer).__name__,
-        processors={type(one).__name__: None for one in processors_of(transformer).values()},
+        processors={type(one).__name__: make for one in processors_of(transformer).values()},
         plan=lambda _: plan,
         hooks=hooks,
         note=f"{type(transformer).__name__}: no processors of ours; its own, with dit_torch's exchange, flat",
