@@ -93,9 +93,9 @@ void watched(MPI_Comm comm, const Step& step) {
 }  // namespace
 
 int tapa::device::create_communicator(const char*, int rank, int size, TAPA_Device_allgather allgather,
-                                      std::shared_ptr<void> context, const MessageOffer&,
+                                      const std::shared_ptr<void>& context, const MessageOffer&,
                                       const TAPA_Device_options*, TAPA_Device_comm* comm) noexcept {
-  *comm = new TAPA_Device_comm_s{rank, size, allgather, std::move(context)};
+  *comm = new TAPA_Device_comm_s{rank, size, allgather, context};
   return ask_all(**comm) ? TAPA_DEVICE_SUCCESS : TAPA_DEVICE_ERR_ARG;
 }
 

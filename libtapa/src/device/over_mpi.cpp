@@ -76,7 +76,7 @@ int create(std::shared_ptr<MPI_Comm> ranks, const TAPA_Device_options* options, 
   MessageOffer offer;
   const int code = contained(kFunction, [&] {
     offer.why_not = why_no_messages();
-    if (offer.why_not.empty()) offer.make = [ranks] { return std::make_unique<MpiMessenger>(*ranks); };
+    if (offer.why_not.empty()) offer.make = [ranks] { return MpiMessenger::of(*ranks); };
   });
   if (code != TAPA_DEVICE_SUCCESS) offer = {nullptr, "no memory"};  // the others wait in what follows
   return create_communicator(kFunction, rank, size, allgather_over_mpi, std::move(ranks), offer, options,
