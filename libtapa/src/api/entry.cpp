@@ -141,7 +141,7 @@ void require_own_comm(MPI_Comm comm) {
 
 std::shared_ptr<CommState> ready_state(MPI_Comm comm) {
   require_own_comm(comm);
-  auto state = state_of(comm);
+  auto state = state_to_set_up(comm);
   state->set_up(comm);
   return state;
 }

@@ -154,7 +154,9 @@ class CommState : public std::enable_shared_from_this<CommState> {
 
  private:
   void adopt(Membership membership);
-  void come_to_life(MPI_Comm user, double began);
+  void show(MPI_Comm user);
+  void come_to_life(double began);
+  void forget();
   void use_device_comm();
   void follow(const std::shared_ptr<const Options>& options, MachineView machine);
   void wait_for_turns();
@@ -165,7 +167,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   std::string name_;       // for the report
   bool given_up_ = false;  // under the drop-in: MPI has it for good
   std::atomic<bool> ready_ = false;
-  std::unique_ptr<SetupError> failure_;
+  std::optional<SetupError> failure_;
   Membership membership_;
   MessageSpace space_;
   std::optional<CommParts> parts_;  // from the set-up on

@@ -87,11 +87,12 @@ Hello own_hello(const ShmSegment* file) {
   return hello;
 }
 
-std::vector<Hello> gather_hellos(const Hello& own, MPI_Comm comm) {
+std::vector<Hello> gather_hellos(const Hello& own, MPI_Comm comm, const JointSteps& steps) {
   int ranks = 0;
   check_mpi(PMPI_Comm_size(comm, &ranks), "MPI_Comm_size");
   std::vector<Hello> all(static_cast<std::size_t>(ranks));
   constexpr int bytes = sizeof own;
+  steps.meet();
   // In MPI_Init nobody can be missing. MPI's nonblocking call would connect every rank to every other one.
   if (is_drop_in() && comm == MPI_COMM_WORLD) {
     check_mpi(PMPI_Allgather(&own, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm), "MPI_Allgather");
