@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include "common/agree.hpp"
+
 namespace dit {
 namespace {
 

@@ -42,6 +42,7 @@ class AllToAll {
   AllToAll(const AllToAll&) = delete;
   AllToAll& operator=(const AllToAll&) = delete;
 
+  /// The first call, and collective: no rank may fail alone before it has told the others.
   [[nodiscard]] virtual Levels levels() = 0;
   /// A transfer for a checked call, whose arrays are not needed afterwards. Local.
   [[nodiscard]] virtual std::unique_ptr<Transfer> prepare(const dit_exchange_call& call,
@@ -65,7 +66,7 @@ struct AllToAllKind {
   /// Reads a config and looks at every value of it; throws ConfigError. The context's keys must be among the
   /// known ones.
   PluginConfig (*read)(const char* config);
-  /// Collective over `comm`, which outlives what is made. Throws PluginFailure.
+  /// Of a communicator that outlives what is made. Local. Throws PluginFailure.
   std::unique_ptr<AllToAll> (*make)(MPI_Comm comm, const PluginConfig& config);
   MakeDeviceExchange make_device;  ///< null: host memory only
   std::uint64_t capabilities;      ///< DIT_CAPABILITY_...

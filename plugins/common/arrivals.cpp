@@ -11,12 +11,9 @@ constexpr int kTag = 1;
 
 }  // namespace
 
-Arrivals::Arrivals(MPI_Comm comm) {
-  int size = 0;
+void Arrivals::begin(MPI_Comm comm) {
   check_mpi(MPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
   check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(comm_, &size), "MPI_Comm_size");
-  answers_.resize(static_cast<std::size_t>(size));
 }
 
 // A communicator that is freed may come again as another one, which must not get what is still on its way.

@@ -7,6 +7,7 @@
 
 #include <mpi.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <optional>
@@ -18,8 +19,9 @@ namespace dit {
 /// Not thread-safe: under the context's mutex. Functions throw PluginFailure when MPI fails.
 class Arrivals {
  public:
-  /// Collective over the ranks of `comm`.
-  explicit Arrivals(MPI_Comm comm);
+  explicit Arrivals(int ranks) : answers_(static_cast<std::size_t>(ranks)) {}
+  /// Before the others, collective over the ranks of `comm`.
+  void begin(MPI_Comm comm);
   /// Frees the communicator, once no message is on its way.
   ~Arrivals();
   Arrivals(const Arrivals&) = delete;

@@ -7,17 +7,12 @@
 #include <functional>
 #include <string_view>
 
+#include "common/agree.hpp"
 #include "common/start_thread.hpp"
 #include "exchange/struct_sizes.hpp"
 
 namespace dit {
 namespace {
-
-int rank_in(MPI_Comm comm) {
-  int rank = 0;
-  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  return rank;
-}
 
 /// Cores that this process may use.
 int cores() {
@@ -30,15 +25,26 @@ int ranks_of_node(const Levels& levels) {
       std::count_if(levels.of.begin(), levels.of.end(), [&](int level) { return level < levels.slow; }));
 }
 
-// A channel of a communicator of its own. Collective.
-std::unique_ptr<Channel> make_channel(const AllToAllKind& kind, int index, MPI_Comm comm,
+// A channel of a communicator of its own. Collective, in a step of together().
+std::unique_ptr<Channel> make_channel(const AllToAllKind& kind, int index, MpiRanks& ranks,
                                       const PluginConfig& config, Levels& levels) {
   auto channel = std::make_unique<Channel>();
   channel->index = index;
-  channel->comm = comm;
-  channel->exchange = kind.make(comm, config);
+  channel->comm = ranks.comm();
+  channel->exchange = kind.make(channel->comm, config);
+  meet(ranks);
   levels = channel->exchange->levels();
   return channel;
+}
+
+// What is wrong with this rank's options.
+std::string fault_of(const AllToAllKind& kind, const std::string& config) {
+  try {
+    kind.read(config.c_str());
+    return {};
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
 }
 
 }  // namespace
@@ -50,30 +56,48 @@ void check_progress_config(const PluginConfig& config) {
   static_cast<void>(config.number("poll_us", 1, 1));
 }
 
-MpiContext::MpiContext(const AllToAllKind& kind, MpiSession& session, MPI_Comm comm, ContextSettings settings,
-                       const std::string& mine)
+std::unique_ptr<MpiContext> MpiContext::make(const AllToAllKind& kind, MpiSession& session, MPI_Comm comm,
+                                             double timeout_seconds, const char* config) {
+  std::unique_ptr<MpiContext> made;
+  try {
+    MpiRanks ranks(comm);
+    together(ranks, [&] {
+      made = std::make_unique<MpiContext>(kind, session, comm, ContextSettings{timeout_seconds, config});
+    });
+  } catch (...) {
+    if (made == nullptr) MPI_Comm_free(&comm);
+    throw;
+  }
+  return made;
+}
+
+MpiContext::MpiContext(const AllToAllKind& kind, MpiSession& session, MPI_Comm comm, ContextSettings settings)
     : kind_(kind),
       session_(session),
       comm_(comm),
       settings_(std::move(settings)),
       devices_(settings_.timeout_seconds) {
   totals_.struct_size = sizeof totals_;
+  MpiRanks ranks(comm_);
+  rank_ = ranks.rank();
+  agree(ranks);
+  const PluginConfig config = kind_.read(settings_.config.c_str());
+  if (limited_) {
+    arrivals_ = std::make_unique<Arrivals>(ranks.size());
+    meet(ranks);
+    arrivals_->begin(comm_);
+  }
+  channels_.push_back(make_channel(kind_, 0, ranks, config, levels_));
+  started_.push_back(0);
+  crowded_ = ranks_of_node(levels_) > cores();
+  read_settings(config);
+  session_.enter(*this);
   try {
-    rank_ = rank_in(comm_);
-    agree(mine);
-    const PluginConfig config = kind_.read(settings_.config.c_str());
-    if (limited_) arrivals_ = std::make_unique<Arrivals>(comm_);
-    channels_.push_back(make_channel(kind_, 0, comm_, config, levels_));
-    started_.push_back(0);
-    crowded_ = ranks_of_node(levels_) > cores();
-    read_settings(config);
+    if (threaded_) thread_ = start_thread("progress", &MpiContext::run_thread, this);
   } catch (...) {
-    channels_.clear();
-    MPI_Comm_free(&comm_);
+    session_.leave(*this, true);
     throw;
   }
-  if (threaded_) thread_ = start_thread("progress", &MpiContext::run_thread, this);
-  session_.enter(*this);
 }
 
 MpiContext::~MpiContext() {
@@ -90,12 +114,14 @@ void MpiContext::free_communicators() {
 }
 
 // All ranks open a context, or none; a config that differs would make them exchange in different ways.
-void MpiContext::agree(const std::string& mine) {
+void MpiContext::agree(MpiRanks& ranks) {
+  const std::string mine = fault_of(kind_, settings_.config);
   const unsigned long hash = std::hash<std::string>()(settings_.config);
   const unsigned long wrong = mine.empty() ? 0 : static_cast<unsigned long>(rank_) + 1;
   const unsigned long limited = settings_.timeout_seconds > 0 ? 1 : 0;
   const unsigned long unthreaded = session_.threads() ? 0 : 1;
   unsigned long most[5] = {hash, ~hash, wrong, limited, unthreaded};
+  meet(ranks);
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, most, 5, MPI_UNSIGNED_LONG, MPI_MAX, comm_), "MPI_Allreduce");
   if (!mine.empty()) throw PluginFailure(DIT_ERROR_ARGUMENT, mine);
   if (most[2] != 0)
@@ -154,22 +180,22 @@ void MpiContext::abandon() noexcept {
 }
 
 void MpiContext::stop() noexcept {
-  std::vector<std::pair<std::thread*, bool>> threads{{&thread_, false}};
   {
     const Lock lock(mutex_);
     stopped_ = true;
-    for (const auto& channel : channels_) {
-      threads.emplace_back(&channel->starter, channel->starting);
-      channel->in_line.notify_all();
-    }
+    for (const auto& channel : channels_) channel->in_line.notify_all();
   }
   wake_.notify_all();
-  for (const auto& [thread, stuck] : threads) {
-    if (!thread->joinable()) continue;
+  if (thread_.joinable()) thread_.join();
+  for (const auto& channel : channels_) {
+    if (!channel->starter.joinable()) continue;
+    Lock lock(mutex_);
+    const bool stuck = channel->starting;
+    lock.unlock();
     if (stuck) {
-      thread->detach();  // it waits inside MPI for a rank that will not come
+      channel->starter.detach();  // it waits inside MPI for a rank that will not come
     } else {
-      thread->join();
+      channel->starter.join();
     }
   }
 }
@@ -189,9 +215,22 @@ int MpiContext::open_channel() {
   require_good();
   MPI_Comm comm = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(comm_, &comm), "MPI_Comm_dup");
-  Levels levels;
-  auto channel = make_channel(kind_, static_cast<int>(channels_.size()), comm,
-                              kind_.read(settings_.config.c_str()), levels);
+  std::unique_ptr<Channel> channel;
+  try {
+    MpiRanks ranks(comm);
+    together(ranks, [&] {
+      Levels levels;
+      channel = make_channel(kind_, static_cast<int>(channels_.size()), ranks,
+                             kind_.read(settings_.config.c_str()), levels);
+      const Lock lock(mutex_);
+      channels_.reserve(channels_.size() + 1);
+      started_.reserve(channels_.size() + 1);
+    });
+  } catch (...) {
+    channel.reset();
+    MPI_Comm_free(&comm);
+    throw;
+  }
   const Lock lock(mutex_);
   channels_.push_back(std::move(channel));
   started_.push_back(0);
@@ -204,7 +243,7 @@ std::unique_ptr<MpiContext> MpiContext::split(int colour, int key) {
   MPI_Comm part = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(comm_, colour < 0 ? MPI_UNDEFINED : colour, key, &part), "MPI_Comm_split");
   if (part == MPI_COMM_NULL) return nullptr;
-  return std::make_unique<MpiContext>(kind_, session_, part, settings_, "");
+  return make(kind_, session_, part, settings_.timeout_seconds, settings_.config.c_str());
 }
 
 void MpiContext::totals(dit_exchange_totals& totals) const {

@@ -53,10 +53,12 @@ struct ContextSettings {
 
 class MpiContext final : public SessionMember {
  public:
-  /// Collective. `comm` is the context's own from now on. `mine` is what is wrong with this rank's arguments,
-  /// "" for nothing: all ranks fail when one does.
-  MpiContext(const AllToAllKind& kind, MpiSession& session, MPI_Comm comm, ContextSettings settings,
-             const std::string& mine);
+  /// Collective: all ranks fail when one does. `comm` is the context's own from now on.
+  [[nodiscard]] static std::unique_ptr<MpiContext> make(const AllToAllKind& kind, MpiSession& session,
+                                                        MPI_Comm comm, double timeout_seconds,
+                                                        const char* config);
+  /// For make(): in a step of together(). `comm` is its own when it is made.
+  MpiContext(const AllToAllKind& kind, MpiSession& session, MPI_Comm comm, ContextSettings settings);
   ~MpiContext() override;
 
   /// Waits for what is under way; collective. Throws PluginFailure when that fails.
@@ -108,7 +110,7 @@ class MpiContext final : public SessionMember {
   static constexpr std::chrono::milliseconds kAnswersTime{200};  ///< a late exchange's ranks have to answer
   static constexpr std::chrono::milliseconds kSettleTime{1000};  ///< for messages on their way at close
 
-  void agree(const std::string& mine);
+  void agree(MpiRanks& ranks);
   void read_settings(const PluginConfig& config);
   [[nodiscard]] ContextPlace place() const;
 

@@ -1,4 +1,5 @@
 // Device memory in a context: what all ranks do on the host before it is put on streams.
+#include "common/agree.hpp"
 #include "common/context.hpp"
 #include "common/device_arguments.hpp"
 #include "exchange/select_rows.hpp"
@@ -9,8 +10,22 @@ namespace dit {
 void MpiContext::open_devices(int device) {
   if (!devices_.is_open()) wait_for_starts();
   devices_.open(device, [&](const DeviceSettings& settings) {
-    auto ranks = MpiRanks::duplicate(comm_);
-    auto exchange = kind_.make_device(*ranks, kind_.read(settings_.config.c_str()), settings);
+    MPI_Comm comm = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_dup(comm_, &comm), "MPI_Comm_dup");
+    std::unique_ptr<MpiRanks> ranks;
+    std::unique_ptr<DeviceExchange> exchange;
+    try {
+      MpiRanks all(comm);
+      together(all, [&] {
+        ranks = std::make_unique<MpiRanks>(comm);
+        exchange = kind_.make_device(*ranks, kind_.read(settings_.config.c_str()), settings);
+      });
+    } catch (...) {
+      exchange.reset();
+      MPI_Comm_free(&comm);
+      throw;
+    }
+    ranks->own();
     return OpenedDevice{std::move(ranks), std::move(exchange)};
   });
 }
@@ -44,7 +59,11 @@ dit_memory* MpiContext::register_memory(void* memory, std::size_t bytes, int mem
   wait_for_starts();
   MpiRanks ranks(comm_);
   agree_on_memory(ranks, memory, bytes, memory_kind, device);
-  if (memory_kind == DIT_MEMORY_HOST) return new dit_memory;
+  if (memory_kind == DIT_MEMORY_HOST) {
+    std::unique_ptr<dit_memory> made;
+    together(ranks, [&] { made = std::make_unique<dit_memory>(); });
+    return made.release();
+  }
   if (!devices_.is_open()) open_devices(device);
   return devices_.add_memory(memory, bytes, device);
 }

@@ -1,6 +1,8 @@
 #include "common/device_queue.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 
 #include "common/agree.hpp"
 
@@ -15,7 +17,9 @@ void DeviceQueue::open(int device, const std::function<OpenedDevice(const Device
     ranks_ = std::move(opened.ranks);
     exchange_ = std::move(opened.exchange);
   } catch (const PluginFailure& failure) {
-    failure_.emplace(failure.status(), std::string("device memory cannot be exchanged: ") + failure.what());
+    std::array<char, 1024> words{};
+    std::snprintf(words.data(), words.size(), "device memory cannot be exchanged: %s", failure.what());
+    failure_.emplace(failure.status(), words.data());
     throw PluginFailure(*failure_);
   }
   device_ = device;
@@ -175,11 +179,12 @@ void DeviceQueue::check() {
 dit_memory* DeviceQueue::add_memory(void* memory, std::size_t bytes, int device) {
   const Lock lock(mutex_);
   DeviceExchange& exchange = opened();
+  std::unique_ptr<dit_memory> made;
   together(*ranks_, [&] {
     require_device(device);
     check_failure();
+    made = std::make_unique<dit_memory>();
   });
-  auto made = std::make_unique<dit_memory>();
   made->size = ranks_->size();
   made->number = exchange.add_memory(memory, bytes);
   return made.release();

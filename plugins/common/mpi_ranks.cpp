@@ -39,14 +39,6 @@ MpiRanks::MpiRanks(MPI_Comm comm) : comm_(comm) {
   check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
 }
 
-std::unique_ptr<MpiRanks> MpiRanks::duplicate(MPI_Comm comm) {
-  MPI_Comm own = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_dup(comm, &own), "MPI_Comm_dup");
-  auto ranks = std::make_unique<MpiRanks>(own);
-  ranks->owned_ = true;
-  return ranks;
-}
-
 MpiRanks::~MpiRanks() {
   if (owned_) MPI_Comm_free(&comm_);
 }

@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <memory>
+#include <optional>
 
 #include "common/ranks.hpp"
 
@@ -13,8 +14,8 @@ class MpiRanks final : public Ranks {
  public:
   /// Of a communicator that outlives them.
   explicit MpiRanks(MPI_Comm comm);
-  /// Of a communicator of their own. Collective.
-  [[nodiscard]] static std::unique_ptr<MpiRanks> duplicate(MPI_Comm comm);
+  /// Of a communicator of their own from now on.
+  void own() { owned_ = true; }
   ~MpiRanks() override;
 
   [[nodiscard]] int rank() const override { return rank_; }

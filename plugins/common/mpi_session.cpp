@@ -4,8 +4,10 @@
 #include <link.h>
 #include <mpi.h>
 
-#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdlib>
+#include <new>
 #include <string_view>
 
 #include "common/mpi_error.hpp"
@@ -22,22 +24,26 @@ constexpr std::string_view kBuiltFor = "Open MPI";
 constexpr std::string_view kBuiltFor = "MPICH";
 #endif
 
-std::string first_line(std::string text) {
-  text.resize(std::min({text.size(), text.find('\n'), text.find(',')}));
-  return text;
-}
+class Version {
+ public:
+  Version() {
+    int length = 0;
+    check_mpi(MPI_Get_library_version(text_.data(), &length), "MPI_Get_library_version");
+  }
+  /// Its first line.
+  [[nodiscard]] std::string_view text() const {
+    const std::string_view whole(text_.data());
+    return whole.substr(0, whole.find_first_of("\n,"));
+  }
 
-std::string library_version() {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
-  int length = 0;
-  check_mpi(MPI_Get_library_version(text, &length), "MPI_Get_library_version");
-  return first_line(text);
-}
+ private:
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text_{};
+};
 
 /// The file whose MPI_Init_thread this plugin calls; "" for a program that has MPI linked in.
-std::string used_library() {
+const char* used_library() {
   Dl_info info{};
-  if (dladdr(reinterpret_cast<void*>(&MPI_Init_thread), &info) == 0 || info.dli_fname == nullptr) return {};
+  if (dladdr(reinterpret_cast<void*>(&MPI_Init_thread), &info) == 0 || info.dli_fname == nullptr) return "";
   return info.dli_fname;
 }
 
@@ -47,11 +53,12 @@ bool is_mpi_library(std::string_view path) {
          name.starts_with("libmpi_abi.so");
 }
 
-/// Another MPI library that is loaded, or "". Files are compared by inode, as names may be links.
-std::string other_library(const std::string& used) {
+/// Another MPI library that is loaded, or null.
+const char* other_library(std::string_view used) {
   struct Search {
-    std::string used, found;
-  } search{used, {}};
+    std::string_view used;
+    const char* found;
+  } search{used, nullptr};
   dl_iterate_phdr(
       [](dl_phdr_info* object, std::size_t, void* data) {
         auto& s = *static_cast<Search*>(data);
@@ -63,20 +70,19 @@ std::string other_library(const std::string& used) {
 }
 
 void require_same_mpi() {
-  const std::string used = used_library();
-  const std::string version = library_version();
-  const bool open_mpi = version.starts_with("Open MPI");
+  const char* const used = used_library();
+  const bool open_mpi = Version().text().starts_with("Open MPI");
   if (!kBuiltFor.empty() && open_mpi != (kBuiltFor == "Open MPI"))
     throw PluginFailure(DIT_ERROR_UNSUPPORTED,
                         "the plugin was built for " + std::string(kBuiltFor) + ", but this program runs " +
-                            version + " (" + used +
+                            std::string(Version().text()) + " (" + used +
                             "), expected the plugin that was built for the program's MPI");
-  if (const std::string other = other_library(used); !other.empty())
-    throw PluginFailure(DIT_ERROR_UNSUPPORTED, "the plugin uses " + used +
+  if (const char* const other = other_library(used); other != nullptr)
+    throw PluginFailure(DIT_ERROR_UNSUPPORTED, std::string("the plugin uses ") + used +
                                                    ", but this program has also loaded " + other +
                                                    ", expected one MPI library in a program");
   // Open MPI's components look for its symbols among the global ones; a plugin's libraries are loaded local.
-  if (!used.empty()) dlopen(used.c_str(), RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
+  if (*used != '\0') dlopen(used, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
 }
 
 const char* level_name(int level) {
@@ -95,8 +101,15 @@ const char* level_name(int level) {
 }  // namespace
 
 MpiSession& MpiSession::require() {
-  static auto* session = new MpiSession;  // never destroyed: used until the very end of the process
+  alignas(MpiSession) static std::array<std::byte, sizeof(MpiSession)> room;
+  static auto* const session = new (room.data()) MpiSession;  // never destroyed: used until the very end
   return *session;
+}
+
+std::string MpiSession::text() const {
+  int level = MPI_THREAD_SINGLE;
+  check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
+  return std::string(Version().text()) + ", " + level_name(level);
 }
 
 MpiSession::MpiSession() {
@@ -112,7 +125,6 @@ MpiSession::MpiSession() {
   int level = MPI_THREAD_SINGLE;
   check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
   threads_ = level == MPI_THREAD_MULTIPLE;
-  text_ = library_version() + ", " + level_name(level);
   on_exit([](int exit_code, void* session) { static_cast<MpiSession*>(session)->end(exit_code); }, this);
 }
 

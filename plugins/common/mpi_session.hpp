@@ -17,14 +17,15 @@ class SessionMember {
 /// One in each process and plugin.
 class MpiSession {
  public:
-  /// Makes sure that MPI runs and is the one that the plugin was built with. Throws PluginFailure.
+  /// Makes sure that MPI runs and is the one that the plugin was built with. Throws PluginFailure. Asks for
+  /// no memory, as ranks wait for each other in MPI_Init.
   static MpiSession& require();
 
   /// Whether threads may call MPI as they like (MPI_THREAD_MULTIPLE). Less is not enough for a thread of
   /// ours: a program with MPI_THREAD_SERIALIZED does not know when ours calls.
   [[nodiscard]] bool threads() const { return threads_; }
   /// "Open MPI v4.1.4, MPI_THREAD_MULTIPLE", for describe.
-  [[nodiscard]] const std::string& text() const { return text_; }
+  [[nodiscard]] std::string text() const;
 
   void enter(SessionMember& member);
   /// `clean`: closed by all ranks and without an error. After anything else MPI is not finalised at the end,
@@ -41,7 +42,6 @@ class MpiSession {
   bool ours_ = false;  ///< initialised here, so finalised here
   bool clean_ = true;
   bool threads_ = false;
-  std::string text_;
 };
 
 }  // namespace dit

@@ -26,16 +26,6 @@ MPI_Comm communicator_of(const dit_open_options& options) {
   return comm;
 }
 
-// What is wrong with this rank's options.
-std::string fault_of(const dit_open_options& options) {
-  try {
-    plugin_kind.read(options.config);
-    return {};
-  } catch (const ConfigError& e) {
-    return e.what();
-  }
-}
-
 dit_status open(const dit_open_options* options, dit_context** context) {
   return Functions::answer([&] {
     require_argument(check_open(options, context));
@@ -45,8 +35,8 @@ dit_status open(const dit_open_options* options, dit_context** context) {
     check_mpi(MPI_Comm_dup(communicator_of(*options), &comm), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(comm, tapa::errors_return());
     const char* config = options->config == nullptr ? "" : options->config;
-    *context = Functions::handle(std::make_unique<MpiContext>(
-        plugin_kind, session, comm, ContextSettings{options->timeout_seconds, config}, fault_of(*options)));
+    *context =
+        Functions::handle(MpiContext::make(plugin_kind, session, comm, options->timeout_seconds, config));
   });
 }
 

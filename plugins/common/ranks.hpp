@@ -4,8 +4,6 @@
 
 #include <cstddef>
 #include <optional>
-#include <type_traits>
-#include <vector>
 
 namespace dit {
 
@@ -25,14 +23,5 @@ class Ranks {
   /// is no limit): then the ranks are of no use any more. Collective.
   [[nodiscard]] virtual std::optional<int> greatest_within(int mine, double limit) = 0;
 };
-
-/// What every rank gives, in order of ranks. Collective.
-template <class Value>
-[[nodiscard]] std::vector<Value> gather(Ranks& ranks, const Value& mine) {
-  static_assert(std::is_trivially_copyable_v<Value>);
-  std::vector<Value> all(static_cast<std::size_t>(ranks.size()));
-  ranks.allgather(&mine, all.data(), sizeof(Value));
-  return all;
-}
 
 }  // namespace dit

@@ -1,14 +1,16 @@
 #include "mpi/node_levels.hpp"
 
+#include "common/agree.hpp"
 #include "common/mpi_error.hpp"
+#include "common/mpi_ranks.hpp"
 
 namespace dit {
 
 Levels node_levels(MPI_Comm comm) {
-  int rank = 0;
-  int size = 0;
-  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+  MpiRanks ranks(comm);
+  const int rank = ranks.rank();
+  std::vector<int> node_of;
+  together(ranks, [&] { node_of.resize(static_cast<std::size_t>(ranks.size())); });
   MPI_Comm node = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node),
             "MPI_Comm_split_type");
@@ -16,7 +18,6 @@ Levels node_levels(MPI_Comm comm) {
   int code = MPI_Bcast(&first, 1, MPI_INT, 0, node);
   MPI_Comm_free(&node);
   check_mpi(code, "MPI_Bcast");
-  std::vector<int> node_of(static_cast<std::size_t>(size));
   check_mpi(MPI_Allgather(&first, 1, MPI_INT, node_of.data(), 1, MPI_INT, comm), "MPI_Allgather");
   return levels_of_nodes(node_of, rank);
 }

@@ -80,16 +80,7 @@ class AgreedTransfer final : public Transfer {
 
 class TapaAllToAll final : public AllToAll {
  public:
-  TapaAllToAll(MPI_Comm comm, const PluginConfig& config) : comm_(comm) {
-    check_tapa(TAPA_Comm_set(comm_, "gpu", "host"));  // device memory goes another way
-    if (config.has("plan")) {
-      std::string plan = config.text("plan", "");
-      std::replace(plan.begin(), plan.end(), '/', ',');  // a comma ends a setting
-      if (TAPA_Comm_set(comm_, "plan", plan.c_str()) != MPI_SUCCESS)
-        throw PluginFailure(DIT_ERROR_ARGUMENT,
-                            "config has plan=" + config.text("plan", "") + ": " + TAPA_Last_error());
-    }
-  }
+  TapaAllToAll(MPI_Comm comm, const PluginConfig& config) : comm_(comm), plan_(config.text("plan", "")) {}
   Levels levels() override;
   std::unique_ptr<Transfer> prepare(const dit_exchange_call& call, const ContextPlace& place) override {
     if (call.layout_id != 0 && call.selection == nullptr)
@@ -100,12 +91,25 @@ class TapaAllToAll final : public AllToAll {
   std::string text() const override;
 
  private:
+  void set_up() const;
+
   MPI_Comm comm_;
+  std::string plan_;
   std::string everywhere_;  ///< the slowest level: a boundary behind which nobody is
   AgreedLayouts layouts_;
 };
 
+void TapaAllToAll::set_up() const {
+  check_tapa(TAPA_Comm_set(comm_, "gpu", "host"));  // device memory goes another way
+  if (plan_.empty()) return;
+  std::string plan = plan_;
+  std::replace(plan.begin(), plan.end(), '/', ',');  // a comma ends a setting
+  if (TAPA_Comm_set(comm_, "plan", plan.c_str()) != MPI_SUCCESS)
+    throw PluginFailure(DIT_ERROR_ARGUMENT, "config has plan=" + plan_ + ": " + TAPA_Last_error());
+}
+
 Levels TapaAllToAll::levels() {
+  set_up();
   std::array<char, 4096> text{};
   int count = 0;
   int size = 0;

@@ -61,6 +61,61 @@ TEST(Agreement, AFailureInOneNodeIsThatOfAllNodes) {
   });
 }
 
+/// A rank leaves out steps that the others come to.
+TEST(Agreement, AFailureBetweenStepsIsThatOfAll) {
+  as_ranks(3, [](const Agreement& agreement) {
+    try {
+      agreement.together([&] {
+        (void)agreement.gather(1.0);
+        if (agreement.rank() == 1) throw std::bad_alloc();
+        (void)agreement.gather(agreement.rank());
+        agreement.together([] {});
+        agreement.meet();
+      });
+      ADD_FAILURE() << "rank " << agreement.rank() << " saw no error";
+    } catch (const DeviceError& error) {
+      EXPECT_STREQ(error.what(), "rank 1: out of memory");
+      EXPECT_EQ(error.code(), TAPA_DEVICE_ERR_MEMORY);
+    }
+    EXPECT_THAT(agreement.gather(agreement.rank()), testing::ElementsAre(0, 1, 2));
+  });
+}
+
+TEST(Agreement, AFailureOfAllHasNoName) {
+  as_ranks(2, [](const Agreement& agreement) {
+    try {
+      agreement.together([] { throw DeviceError(TAPA_DEVICE_ERR_ARG, "ranks differ"); });
+      ADD_FAILURE() << "no error";
+    } catch (const DeviceError& error) {
+      EXPECT_STREQ(error.what(), "ranks differ");
+    }
+  });
+}
+
+/// One of several ways fails: the ranks try the next. Who fails before it ends all.
+TEST(Agreement, AWayThatFailsEndsNothingElse) {
+  as_ranks(3, [](const Agreement& agreement) {
+    const auto fails_on = [&](int rank) {
+      return agreement.failure_of([&] {
+        if (agreement.rank() == rank) throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "no such way");
+        agreement.meet();
+      });
+    };
+    const auto failed = fails_on(2);
+    EXPECT_TRUE(failed);
+    if (failed) EXPECT_STREQ(failed->what(), "rank 2: no such way");
+    EXPECT_FALSE(fails_on(-1));
+    const auto too_early = [&] {
+      agreement.together([&] {
+        if (agreement.rank() == 0) throw std::bad_alloc();
+        (void)fails_on(-1);
+        ADD_FAILURE() << "rank " << agreement.rank() << " went on";
+      });
+    };
+    EXPECT_THROW(too_early(), CommonError);
+  });
+}
+
 TEST(Nodes, AreProcessesOfOneLabel) {
   as_ranks(1, [](const Agreement& agreement) {
     const Partition nodes = agree_on_nodes(agreement);

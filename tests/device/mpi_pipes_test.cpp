@@ -26,7 +26,7 @@ std::size_t bytes_of(std::minstd_rand& random) {
 
 /// The last rank does not come; the others learn its name.
 bool absence_is_named(int rank, int ranks) {
-  HostPipes pipes(rank, ranks, 1000, {1, 1, 0, 300'000'000}, std::make_unique<MpiMessenger>(MPI_COMM_WORLD));
+  HostPipes pipes(rank, ranks, 1000, {1, 1, 0, 300'000'000}, MpiMessenger::of(MPI_COMM_WORLD));
   bool right = true;
   if (rank != ranks - 1) {
     std::vector<std::byte> memory(5000);
@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
   unsigned long long wrong = 0;
   {
     HostPipes pipes(rank, ranks, std::size_t{64} << 10, {2, 1, 0, 20'000'000'000},
-                    std::make_unique<MpiMessenger>(MPI_COMM_WORLD));
+                    MpiMessenger::of(MPI_COMM_WORLD));
     for (unsigned round = 0; round < 12; ++round) {
       wrong += wrong_in_round(pipes, static_cast<std::size_t>(rank), static_cast<std::size_t>(ranks), round,
                               bytes_of, round);
@@ -73,10 +73,10 @@ int main(int argc, char** argv) {
   if (rank == 0 && wrong != 0) std::fprintf(stderr, "%llu wrong\n", wrong);
   // Pipes that were given up, after an error say, still have their thread when the program ends MPI.
   static const auto* const given_up =
-      new HostPipes(rank, ranks, 1000, {1, 1, 0, 0}, std::make_unique<MpiMessenger>(MPI_COMM_WORLD));
+      new HostPipes(rank, ranks, 1000, {1, 1, 0, 0}, MpiMessenger::of(MPI_COMM_WORLD));
   // Who ends MPI first has sent all that others wait for.
-  static auto* const last = new HostPipes(rank, ranks, 1000, {1, 1, 0, 5'000'000'000},
-                                          std::make_unique<MpiMessenger>(MPI_COMM_WORLD));
+  static auto* const last =
+      new HostPipes(rank, ranks, 1000, {1, 1, 0, 5'000'000'000}, MpiMessenger::of(MPI_COMM_WORLD));
   std::vector<std::byte> memory(1000 * 64, std::byte{5});
   const std::vector<HostPipes::Part> none(static_cast<std::size_t>(ranks), {nullptr, 0});
   std::vector<HostPipes::Part> part = none;

@@ -1,5 +1,6 @@
 // The error handler of a communicator that a device communicator is made of stays the program's, also while
-// ranks wait for each other, and what another thread sets meanwhile is kept. The engine here is one that asks
+// ranks wait for each other, and what another thread sets meanwhile is kept. MPI makes nothing of that
+// communicator here, and would call its error handler. The engine here is one that asks
 // all ranks for a number, when it is made and later.
 #include <mpi.h>
 
@@ -13,6 +14,7 @@
 #include "device/create.hpp"
 #include "device/device_error.hpp"
 #include "tapa/device_mpi.h"
+#include "tapa/tapa.h"
 
 struct TAPA_Device_comm_s {
   int rank, size;
@@ -27,6 +29,7 @@ using namespace std::chrono_literals;
 int failures = 0;
 std::atomic<int> calls{0};  // of the handlers below
 std::atomic<bool> asking{false};
+MPI_Comm program = MPI_COMM_NULL;
 
 void expect(bool right, const char* what) {
   if (right) return;
@@ -93,10 +96,16 @@ void watched(MPI_Comm comm, const Step& step) {
 }  // namespace
 
 int tapa::device::create_communicator(const char*, int rank, int size, TAPA_Device_allgather allgather,
-                                      std::shared_ptr<void> context, const MessageOffer&,
+                                      const std::shared_ptr<void>& context, const MessageOffer&,
                                       const TAPA_Device_options*, TAPA_Device_comm* comm) noexcept {
-  *comm = new TAPA_Device_comm_s{rank, size, allgather, std::move(context)};
+  *comm = new TAPA_Device_comm_s{rank, size, allgather, context};
   return ask_all(**comm) ? TAPA_DEVICE_SUCCESS : TAPA_DEVICE_ERR_ARG;
+}
+
+int PMPI_Comm_create(MPI_Comm of, MPI_Group group, MPI_Comm* made) {
+  if (of != program || program == MPI_COMM_NULL) return MPI_Comm_create(of, group, made);
+  MPI_Comm_call_errhandler(of, MPI_ERR_INTERN);
+  return MPI_ERR_INTERN;
 }
 
 int main(int argc, char** argv) {
@@ -107,7 +116,7 @@ int main(int argc, char** argv) {
     MPI_Finalize();
     return 77;
   }
-  MPI_Comm program = MPI_COMM_NULL;
+  TAPA_Comm_setup(MPI_COMM_WORLD);
   MPI_Comm_dup(MPI_COMM_WORLD, &program);
   TAPA_Device_comm comm = TAPA_DEVICE_COMM_NULL;
   watched(program, [&] {

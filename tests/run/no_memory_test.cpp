@@ -8,66 +8,59 @@
 
 #include "comm/job_report.hpp"
 #include "comm/shared_words.hpp"
-#include "refused_memory.hpp"
 #include "tapa/device_mpi.h"
 #include "tapa/tapa.h"
-#include "world/device_support.hpp"
+#include "without_memory.hpp"
 #include "world/drop_in.hpp"
 
 namespace {
 
 constexpr int kRows = 5000;
 
-class NoMemory : public testing::Test {
- protected:
+/// Sets a communicator of ranks below `ranks` up, by its first call. Where that fails the next one is right.
+void make_first_calls(int ranks) {
+  int rank = 0;
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_split(MPI_COMM_WORLD, rank < ranks ? 0 : MPI_UNDEFINED, rank, &comm);
+  if (comm == MPI_COMM_NULL) return;
+  std::vector<int> data;
+  const auto call = [&] {
+    data.assign(static_cast<std::size_t>(ranks), rank);
+    return TAPA_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data.data(), 1, MPI_INT, comm);
+  };
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  const int code = TAPA_Comm_setup(comm);
+  EXPECT_TRUE(alike(code == MPI_SUCCESS, comm));
+  if (code != MPI_SUCCESS) {
+    EXPECT_EQ(call(), MPI_SUCCESS) << TAPA_Last_error();
+    for (int peer = 0; peer < ranks; ++peer) EXPECT_EQ(data[static_cast<std::size_t>(peer)], peer);
+  }
+  MPI_Comm_free(&comm);
+}
+
+/// The first test: the library has not seen any communicator yet, so that each has a world of its own.
+using NoMemoryAtFirst = WithoutMemory;
+
+TEST_F(NoMemoryAtFirst, ForAWorld) {
+  for (const int poor : {1, 0}) {
+    refuse_each(poor, 1, [&] { make_first_calls(size_ - 1); });
+    EXPECT_GT(pieces_, 20);
+  }
+}
+
+class NoMemory : public WithoutMemory {
   void SetUp() override {
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-    MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    ASSERT_GE(size_, 3);
+    WithoutMemory::SetUp();
     ASSERT_EQ(TAPA_Comm_setup(MPI_COMM_WORLD), MPI_SUCCESS);
   }
-
-  /// Does something collective again and again, where rank `poor` is refused one piece of memory of `from`
-  /// bytes or more: the first, the second and so on, until it has asked for fewer.
-  template <class Step>
-  void refuse_each(int poor, std::size_t from, const Step& step) {
-    for (int turn = 0, refused = 1; refused != 0; ++turn) {
-      ASSERT_LT(turn, 2000);
-      {
-        const Refusing refusing(rank_ == poor ? from : kNone, turn, 1);
-        step();
-        refused = rank_ == poor && Refusing::some() ? 1 : 0;
-      }
-      refused = meet(poor, refused);
-      pieces_ = turn;
-    }
-  }
-
-  /// All ranks are out of what they did: by messages, as a collective call may be taken for one that a rank
-  /// has left out. What rank `root` says.
-  int meet(int root, int said) {
-    for (int other = 0; other < size_; ++other) {
-      if (other == root || (rank_ != root && rank_ != other)) continue;
-      const int peer = rank_ == root ? other : root;
-      int heard = 0;
-      MPI_Sendrecv(&said, 1, MPI_INT, peer, 0, &heard, 1, MPI_INT, peer, 0, MPI_COMM_WORLD,
-                   MPI_STATUS_IGNORE);
-      if (rank_ != root) return heard;
-    }
-    return said;
-  }
-
-  int rank_ = 0;
-  int size_ = 0;
-  int pieces_ = 0;  ///< that the last ones asked for
 };
 
-/// Whether all ranks say the same.
-bool alike(bool mine) {
-  int all[] = {mine ? 1 : 0, mine ? 0 : 1};
-  MPI_Allreduce(MPI_IN_PLACE, all, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-  return all[0] != all[1];
+TEST_F(NoMemory, ForACommunicator) {
+  for (const int poor : {1, 0}) {
+    refuse_each(poor, 1, [&] { make_first_calls(size_); });
+    EXPECT_GT(pieces_, 5);
+  }
 }
 
 /// Every second row to each rank: lists that are long.
@@ -128,9 +121,8 @@ TEST_F(NoMemory, ForSharedWords) {
   }
 }
 
-/// A device communicator, up to the engine.
+/// A device communicator, up to the first call of CUDA, which fails where there is no GPU.
 TEST_F(NoMemory, ForTheRanksOfAnEngine) {
-  if (tapa::has_device_engine()) GTEST_SKIP() << "the engine's own ranks agree on less: an open end";
   for (const int poor : {1, 0}) {
     refuse_each(poor, 1, [&] {
       TAPA_Device_comm comm = TAPA_DEVICE_COMM_NULL;

@@ -16,6 +16,9 @@ inline constinit std::atomic<long> grants_left{
     0};  // requests of such a length before the first that is refused
 inline constinit std::atomic<long> refusals_left{0};
 
+/// Whether who asks now must not fail, and is not refused.
+inline bool (*is_spared)() = nullptr;
+
 /// While it lives `times` requests for `from` bytes or more fail, after the first `grants` of them.
 class Refusing {
  public:
@@ -32,7 +35,8 @@ class Refusing {
 };
 
 inline bool is_refused(std::size_t bytes) {
-  return bytes >= refused_from && grants_left.fetch_sub(1) <= 0 && refusals_left.fetch_sub(1) > 0;
+  return bytes >= refused_from && (is_spared == nullptr || !is_spared()) && grants_left.fetch_sub(1) <= 0 &&
+         refusals_left.fetch_sub(1) > 0;
 }
 
 [[gnu::noinline]] void* operator new(std::size_t bytes) {

@@ -127,9 +127,7 @@ int run_guarded(const Arguments& arguments, MPI_Request* request) {
   return code != MPI_SUCCESS || done ? code : run_by_mpi(arguments, route, mode, request);
 }
 
-}  // namespace
-
-std::shared_ptr<CommState> ready_state(MPI_Comm comm) {
+void require_own_comm(MPI_Comm comm) {
   require_comm(comm);
   if (!world_began()) {
     throw CallError(MPI_ERR_UNSUPPORTED_OPERATION,
@@ -138,7 +136,13 @@ std::shared_ptr<CommState> ready_state(MPI_Comm comm) {
   if (world_ends()) throw CallError(MPI_ERR_OTHER, "MPI_Finalize has begun, expected a call before it");
   if (is_intercomm(comm))
     throw CallError(MPI_ERR_COMM, "comm is an intercommunicator, expected an intracommunicator");
-  auto state = state_of(comm);
+}
+
+}  // namespace
+
+std::shared_ptr<CommState> ready_state(MPI_Comm comm) {
+  require_own_comm(comm);
+  auto state = state_to_set_up(comm);
   state->set_up(comm);
   return state;
 }

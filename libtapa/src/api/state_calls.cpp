@@ -51,7 +51,7 @@ void begin_drop_in() noexcept {
   int rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   try {
-    const std::shared_ptr<World> world = World::make(MPI_COMM_WORLD);
+    const std::shared_ptr<World> world = World::make(MPI_COMM_WORLD, {});
     if (!world->options()->settings().enable) return;
     World::set_of_process(world);
     if (world->mates().size() > 1 && !world->arena() && world->nodes() == 1) {

@@ -101,25 +101,44 @@ void CommState::set_up(MPI_Comm user, std::vector<int> in_world) {
   if (ready()) return;
   if (failure_) throw SetupError(*failure_);
   const double began = PMPI_Wtime();
+  JointSteps steps;
   try {
-    adopt(join_world(user, std::move(in_world)), user, began);
+    steps.run([&] { adopt(join_world(user, std::move(in_world), steps), user); });
   } catch (const SetupError& e) {
-    failure_ = std::make_unique<SetupError>(e);
+    failure_ = e;
   } catch (const std::invalid_argument& e) {
-    failure_ = std::make_unique<SetupError>(MPI_ERR_ARG, e.what());
+    failure_.emplace(MPI_ERR_ARG, e.what());
+  } catch (...) {
+    forget();
+    throw;
   }
   if (failure_) {
-    release_device();
-    release();
-    parts_.reset();
+    forget();
     throw SetupError(*failure_);
   }
+  come_to_life(began);
+}
+
+/// As if it had not been tried.
+void CommState::forget() {
+  release_device();
+  release();
+  parts_.reset();
+  membership_ = {};
+  strike(*this);
 }
 
 void CommState::set_up_whole(const std::shared_ptr<World>& world, double began) {
-  adopt(join_as_whole(world), MPI_COMM_WORLD, began);
+  adopt(join_as_whole(world), MPI_COMM_WORLD);
   gpus_are_open_ = world->sees_gpus();
   if (parts_->regions.available()) parts_->regions.common().map_others();
+  come_to_life(began);
+}
+
+void CommState::come_to_life(double began) {
+  note_setup(PMPI_Wtime() - began);
+  ready_.store(true, std::memory_order_release);
+  forget_remembered();  // that it was not set up
 }
 
 bool CommState::welcome(MPI_Comm user, bool alone) noexcept {
@@ -148,10 +167,10 @@ bool CommState::welcome(MPI_Comm user, bool alone) noexcept {
   }
 }
 
-void CommState::adopt(Membership membership, MPI_Comm user, double began) {
+void CommState::adopt(Membership membership, MPI_Comm user) {
   std::unique_lock lock(mutex_);
-  parts_.emplace(rank_, size_);
   membership_ = std::move(membership);
+  parts_.emplace(rank_, size_);
   space_ = membership_.space();
   const std::shared_ptr<const Options> options = membership_.world->options();
   parts_->order = CallOrder(space_.first_tag, space_.tags, 4 * size_ + 64);
@@ -166,9 +185,6 @@ void CommState::adopt(Membership membership, MPI_Comm user, double began) {
   lock.unlock();
   parts_->name = name_for_report(user);
   enlist(shared_from_this());
-  note_setup(PMPI_Wtime() - began);
-  ready_.store(true, std::memory_order_release);
-  forget_remembered();  // that it was not set up
 }
 
 /// Takes what the set-up has made for buffers in GPU memory, and says what they cannot have.

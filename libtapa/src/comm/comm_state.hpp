@@ -146,7 +146,9 @@ class CommState : public std::enable_shared_from_this<CommState> {
   void release();
 
  private:
-  void adopt(Membership membership, MPI_Comm user, double began);
+  void adopt(Membership membership, MPI_Comm user);
+  void come_to_life(double began);
+  void forget();
   void use_device_comm();
   void follow(const std::shared_ptr<const Options>& options, MachineView machine);
 
@@ -155,7 +157,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   int size_ = 0;
   bool given_up_ = false;  // under the drop-in: MPI has it for good
   std::atomic<bool> ready_ = false;
-  std::unique_ptr<SetupError> failure_;
+  std::optional<SetupError> failure_;
   Membership membership_;
   MessageSpace space_;
   std::optional<CommParts> parts_;                      // from the set-up on

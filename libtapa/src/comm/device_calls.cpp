@@ -157,8 +157,7 @@ bool DeviceCalls::start_engine() {
   check_mpi(PMPI_Bcast(&engine_.number, 1, MPI_UINT64_T, 0, comm_), "MPI_Bcast");
   const CudaDriver::Current current(*cuda_driver(), engine_.near);
   const TAPA_Device_options options = engine_options(wire_);
-  const bool made =
-      device::create_on_own_comm(std::move(ranks), &options, &engine_.engine) == TAPA_DEVICE_SUCCESS;
+  const bool made = device::create_on_own_comm(ranks, &options, &engine_.engine) == TAPA_DEVICE_SUCCESS;
   given_up_ = !on_all_ranks(comm_, made);
   if (rank_ == 0 && !given_up_) tell_engine();
   if (rank_ == 0 && !made) tell_no_engine();

@@ -14,9 +14,9 @@ namespace tapa {
 void watch_for_past_calls();
 void stop_watching();
 
-/// While it lives this rank waits for others in a collective call of MPI in which nobody sees for whom. It asks
-/// the one behind it: of some that wait and some that do not come, one that waits stands before one that does
-/// not. One at a time, more are not noted.
+/// While it lives this rank waits for others in a collective call of MPI in which nobody sees for whom. It
+/// asks the one behind it: of some that wait and some that do not come, one that waits stands before one that
+/// does not. One at a time, more are not noted.
 class WaitsInMpi {
  public:
   /// `ranks`: of the process's world, all that take part; `self`: this one's place among them.

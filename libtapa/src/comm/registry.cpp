@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <new>
 
 #include "comm/comm_state.hpp"
 #include "comm/job_report.hpp"
 #include "comm/past_calls.hpp"
 #include "comm/results_store.hpp"
+#include "comm/setup.hpp"
 #include "run/datatype.hpp"
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
@@ -88,6 +90,20 @@ std::shared_ptr<CommState> state_of(MPI_Comm comm) {
   check_mpi(PMPI_Comm_set_attr(comm, r->keyval, holder.get()), "MPI_Comm_set_attr");
   static_cast<void>(holder.release());
   return state;
+}
+
+std::shared_ptr<CommState> state_to_set_up(MPI_Comm comm) {
+  try {
+    return state_of(comm);
+  } catch (const std::bad_alloc&) {
+    if (!is_drop_in()) refuse_to_join(comm);
+    throw;
+  }
+}
+
+void strike(const CommState& state) {
+  const auto r = locked<Registry>();
+  std::erase_if(r->states, [&](const auto& weak) { return weak.lock().get() == &state; });
 }
 
 void enlist(const std::shared_ptr<CommState>& state) {

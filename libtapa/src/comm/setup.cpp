@@ -1,9 +1,12 @@
 #include "comm/setup.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <map>
+#include <new>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "comm/results_store.hpp"
@@ -28,6 +31,7 @@ struct Word {
   static constexpr std::uint64_t kGpu = 2;       // the process uses a GPU
   static constexpr std::uint64_t kOtherGpu = 4;  // through another driver than CUDA's
   static constexpr std::uint64_t kNoWorld = 8;   // it knows no world that these ranks are of
+  static constexpr std::uint64_t kFailed = 16;   // it has no memory for what it needs
   std::uint64_t flags = kHere;
   // Of rank 0: what it has taken for the communicator.
   std::uint32_t context = 0;  // and 1 more; 0: there is none
@@ -45,7 +49,7 @@ std::uint64_t own_gpu_flags() {
 }
 
 /// `flags`: of all ranks.
-void note_gpus(MPI_Comm user, std::uint64_t flags, Membership& membership) {
+void note_gpus(MPI_Comm user, std::uint64_t flags, Membership& membership, const JointSteps& steps) {
   DeviceFacts& facts = membership.device;
   facts = {};
   facts.in_use = (flags & Word::kGpu) != 0;
@@ -66,6 +70,7 @@ void note_gpus(MPI_Comm user, std::uint64_t flags, Membership& membership) {
   int rank = 0;
   check_mpi(PMPI_Comm_rank(user, &rank), "MPI_Comm_rank");
   membership.gpu_rank = gpu_use() != GpuUse::none ? rank : facts.ranks;
+  steps.meet();
   check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &membership.gpu_rank, 1, MPI_INT, MPI_MIN, user), "MPI_Allreduce");
   // Where the options of today or of later may ask for it. Alike on all ranks.
   if (decide_device_way(facts, Settings{}).way != DeviceWay::engine) return;
@@ -83,26 +88,29 @@ class Joining {
     check_mpi(PMPI_Comm_size(user, &size_), "MPI_Comm_size");
   }
   ~Joining() {
+    if (result_.context) {
+      leave_world(result_, rank_, result_.region.rounds);
+    } else {
+      take_back();
+    }
     if (result_.device_comm != MPI_COMM_NULL) PMPI_Comm_free(&result_.device_comm);
   }
   Joining(const Joining&) = delete;
   Joining& operator=(const Joining&) = delete;
 
-  Membership run(std::vector<int> in_world) {
-    std::shared_ptr<World> world = World::of_process();
-    if (world && in_world.empty()) in_world = world->ranks_of(user_);
-    if (world &&
-        std::ranges::find(in_world, MPI_UNDEFINED) == in_world.end()) {  // the process's has all of them
-      place(std::move(world), std::move(in_world));
-      offer();
-    } else {
-      word_.flags |= Word::kNoWorld;
+  Membership run(std::vector<int> in_world, JointSteps& steps) {
+    try {
+      prepare(std::move(in_world));
+    } catch (const std::bad_alloc&) {
+      if (!is_drop_in()) refuse();
+      throw;
     }
-    word_.flags |= own_gpu_flags();
     agree();
-    if ((word_.flags & Word::kNoWorld) != 0) make_world();
-    take();
-    return std::exchange(result_, Membership{});
+    if (!is_drop_in()) steps.begin(user_);
+    if ((word_.flags & Word::kFailed) != 0) throw FailedElsewhere();
+    if ((word_.flags & Word::kNoWorld) != 0) make_world(steps);
+    take(steps);
+    return finish();
   }
   /// The first number and the first units were reserved for it.
   Membership run_as_whole(std::shared_ptr<World> world) {
@@ -115,11 +123,33 @@ class Joining {
       recall_results();
       check_mpi(PMPI_Bcast(&word_.results, 1, MPI_UINT64_T, 0, user_), "MPI_Bcast");
     }
-    take();
-    return std::exchange(result_, Membership{});
+    take({});
+    return finish();
+  }
+  /// Tells the others that this rank cannot even begin.
+  void refuse() {
+    word_.flags |= Word::kFailed;
+    agree();
   }
 
  private:
+  void prepare(std::vector<int> in_world) {
+    static_cast<void>(own_options());  // for who waits
+    std::shared_ptr<World> world = World::of_process();
+    if (world && in_world.empty()) in_world = world->ranks_of(user_);
+    if (world &&
+        std::ranges::find(in_world, MPI_UNDEFINED) == in_world.end()) {  // the process's has all of them
+      place(std::move(world), std::move(in_world));
+      offer();
+    } else {
+      word_.flags |= Word::kNoWorld;
+    }
+    word_.flags |= own_gpu_flags();
+  }
+  Membership finish() {
+    word_ = {};
+    return std::exchange(result_, Membership{});
+  }
   void place(std::shared_ptr<World> world, std::vector<int> in_world) {
     result_.in_world = std::move(in_world);
     result_.on_node.clear();
@@ -132,18 +162,21 @@ class Joining {
     result_.world = std::move(world);
   }
   /// Not under the drop-in: its world is made in MPI_Init, or never.
-  void make_world() {
+  void make_world(const JointSteps& steps) {
     const std::uint64_t gpus = word_.flags & (Word::kGpu | Word::kOtherGpu);
     take_back();
     if (is_drop_in()) throw SetupError(MPI_ERR_COMM, "some rank is of another job");
-    std::shared_ptr<World> world = World::make(user_);
+    std::shared_ptr<World> world = World::make(user_, steps);
     int all = 0;
     check_mpi(PMPI_Comm_size(MPI_COMM_WORLD, &all), "MPI_Comm_size");
-    if (all == size_ && is_of_this_world(user_) && !World::of_process()) World::set_of_process(world);
+    const bool whole = all == size_ && is_of_this_world(user_);
+    steps.meet();  // all have it, or none
+    if (whole && !World::of_process()) World::set_of_process(world);
     std::vector<int> ranks = world->ranks_of(user_);
     place(std::move(world), std::move(ranks));
     word_ = {};
     offer();
+    steps.meet();
     check_mpi(PMPI_Bcast(&word_, kNumbers, MPI_UINT64_T, 0, user_), "MPI_Bcast");
     word_.flags |= gpus;
   }
@@ -163,6 +196,7 @@ class Joining {
     if (rank_ != 0 || word_.context == 0 || !result_.world) return;
     result_.world->give_context(word_.context - 1);
     if (word_.region.count > 0) result_.world->arena()->give_back(word_.region);
+    word_.context = word_.region.count = 0;
   }
   /// Under the drop-in all know that they have a world, and its options. Then rank 0's word is enough, unless
   /// GPUs may be in use.
@@ -174,19 +208,26 @@ class Joining {
                 "MPI_Allreduce");
       return;
     }
-    for (const Word& theirs : hear_all(word_, &Word::flags, user_)) word_.flags |= theirs.flags;
-    tell_all(&word_, sizeof word_, user_);
+    // On the stack, if they are not very many: a rank without memory comes here, too, and says nothing.
+    std::array<Word, 1024> few;
+    std::vector<Word> many(rank_ == 0 && size_ > 1024 ? static_cast<std::size_t>(size_) : 0);
+    const std::span<Word> all = many.empty() ? std::span(few) : std::span(many);
+    const bool says = (word_.flags & Word::kFailed) == 0;
+    if (hear_all(word_, &Word::flags, all, user_, says))
+      for (const Word& theirs : all.first(static_cast<std::size_t>(size_))) word_.flags |= theirs.flags;
+    tell_all(&word_, sizeof word_, user_, says);
   }
-  void take() {
+  void take(const JointSteps& steps) {
     if (word_.context == 0)
       throw SetupError(MPI_ERR_OTHER, "no message tags are left: too many communicators live");
     result_.context = word_.context - 1;
     result_.serial = word_.serial;
     result_.region = word_.region;
-    note_gpus(user_, word_.flags, result_);
+    note_gpus(user_, word_.flags, result_, steps);
     // What competitions on such communicators have found, in this process or in earlier runs.
     if (word_.results > 0) {
       result_.results.resize(word_.results);
+      steps.meet();
       check_mpi(PMPI_Bcast(result_.results.data(), static_cast<int>(word_.results), MPI_CHAR, 0, user_),
                 "MPI_Bcast");
     }
@@ -215,8 +256,12 @@ MessageSpace Membership::space() const {
   return {world->comm(), in_world, on_node, static_cast<int>(*context) * tags, tags};
 }
 
-Membership join_world(MPI_Comm user, std::vector<int> in_world) {
-  return Joining(user).run(std::move(in_world));
+Membership join_world(MPI_Comm user, std::vector<int> in_world, JointSteps& steps) {
+  return Joining(user).run(std::move(in_world), steps);
+}
+
+void refuse_to_join(MPI_Comm user) {
+  Joining(user).refuse();
 }
 
 Membership join_as_whole(const std::shared_ptr<World>& world) {
@@ -226,7 +271,7 @@ Membership join_as_whole(const std::shared_ptr<World>& world) {
 void ask_for_gpus(MPI_Comm user, Membership& membership) {
   std::uint64_t flags = own_gpu_flags();
   check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &flags, 1, MPI_UINT64_T, MPI_BOR, user), "MPI_Allreduce");
-  note_gpus(user, flags, membership);
+  note_gpus(user, flags, membership, {});
 }
 
 void leave_world(Membership& membership, int rank, std::uint64_t rounds) {

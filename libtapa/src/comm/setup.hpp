@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "comm/device_way.hpp"
+#include "run/joint_steps.hpp"
 #include "transport/message_space.hpp"
 #include "world/node_arena.hpp"
 #include "world/world.hpp"
@@ -42,9 +43,13 @@ struct Membership {
 };
 
 /// Collective over `user`, and may synchronise. In a program that is linked with the library it makes their
-/// world where there is none. `in_world`: see CommState::set_up(). Frees everything when it throws:
-/// SetupError on all ranks alike, CallError when MPI itself fails.
-[[nodiscard]] Membership join_world(MPI_Comm user, std::vector<int> in_world);
+/// world where there is none, and `steps` begin, in which all that follows may fail on one rank alone.
+/// `in_world`: see CommState::set_up(). Frees everything when it throws: SetupError on all ranks alike,
+/// FailedElsewhere when another rank fails, CallError when MPI itself does.
+[[nodiscard]] Membership join_world(MPI_Comm user, std::vector<int> in_world, JointSteps& steps);
+
+/// For a rank that cannot even begin that, in such a program: the others learn it.
+void refuse_to_join(MPI_Comm user);
 
 /// The same for MPI_COMM_WORLD where its world has just been made: without a word.
 [[nodiscard]] Membership join_as_whole(const std::shared_ptr<World>& world);

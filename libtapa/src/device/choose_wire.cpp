@@ -118,13 +118,12 @@ class Choice {
 
   template <class Make>
   std::unique_ptr<Wire> attempt(const char* name, const Make& make) {
-    try {
-      return make();
-    } catch (const DeviceError& error) {
-      if (error.code() == TAPA_DEVICE_ERR_ALLGATHER) throw;
-      why_not_ += (why_not_.empty() ? "" : "; ") + std::string(name) + ": " + error.what();
-      return nullptr;
+    std::unique_ptr<Wire> made;
+    if (const auto failed = agreement_.failure_of([&] { made = make(); })) {
+      made.reset();
+      why_not_ += (why_not_.empty() ? "" : "; ") + std::string(name) + ": " + failed->what();
     }
+    return made;
   }
 
   /// NCCL joins no two ranks on one GPU of a host, and does not end well where somebody tries. What it takes

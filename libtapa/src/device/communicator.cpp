@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <string>
 
 #include "device/current_device.hpp"
@@ -134,7 +135,7 @@ Communicator::~Communicator() {
     windows_->close();
     imports_.clear();
     agreement_.meet();  // memory is freed when nobody has it mapped
-  } catch (const DeviceError& error) {
+  } catch (const std::exception& error) {
     if (region_) region_->abandon();  // others may have it open
     std::fprintf(stderr, "tapa: freeing a device communicator: %s\n", error.what());
   }
@@ -192,7 +193,7 @@ bool Communicator::has_failed() const {
   try {
     check_failure();
     return false;
-  } catch (const DeviceError&) {
+  } catch (const std::exception&) {
     return true;
   }
 }

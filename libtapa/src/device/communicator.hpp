@@ -25,7 +25,7 @@ struct Layout {
 
 class Communicator {
  public:
-  /// Collective. Throws DeviceError, on all ranks alike (but for arguments that only this rank can judge).
+  /// Collective, in a step of Agreement::together(). Throws DeviceError.
   Communicator(const Agreement& agreement, const TAPA_Device_options& options);
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -36,6 +36,12 @@ class Communicator {
   [[nodiscard]] int rank() const { return agreement_.rank(); }
   [[nodiscard]] int device() const { return device_; }
   [[nodiscard]] Windows& windows() { return *windows_; }
+
+  /// See Agreement::together(): of the ranks of all nodes.
+  template <class Step>
+  void together(const Step& step) const {
+    agreement_.together(step);
+  }
 
   /// Puts an all-to-all on a stream. Throws DeviceError.
   void alltoall(const void* send, void* receive, std::size_t bytes, cudaStream_t stream);

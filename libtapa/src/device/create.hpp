@@ -20,7 +20,7 @@ struct MessageOffer {
 /// As TAPA_Device_comm_create; `context` is held as long as the communicator lives. `function`: the entry
 /// point, for the text of an error.
 int create_communicator(const char* function, int rank, int size, TAPA_Device_allgather allgather,
-                        std::shared_ptr<void> context, const MessageOffer& offer,
+                        const std::shared_ptr<void>& context, const MessageOffer& offer,
                         const TAPA_Device_options* options, TAPA_Device_comm* comm) noexcept;
 
 /// Ends what a communicator does beside its calls, which all have ended on this rank: its threads send no

@@ -37,8 +37,10 @@ struct TAPA_Device_comm_s {
         size(static_cast<std::size_t>(agreement.size())),
         islands(agree_on_islands(agreement, agree_on_nodes(agreement))),
         communicator(agreement_in_node(agreement, islands.groups), options) {
-    if (islands.groups.groups() > 1) lanes.emplace(agreement, islands, communicator, options, offer);
-    description = lanes ? lanes->describe() : "one node of " + std::to_string(size) + " ranks";
+    agreement.together([&] {  // before the ranks part, which is collective
+      if (islands.groups.groups() > 1) lanes.emplace(agreement, islands, communicator, options, offer);
+      description = lanes ? lanes->describe() : "one node of " + std::to_string(size) + " ranks";
+    });
   }
   ~TAPA_Device_comm_s() {
     lanes.reset();
@@ -238,17 +240,17 @@ void alltoall_strided(const BlocksCall& call, const TAPA_Device_block send[],
 }  // namespace
 
 int tapa::device::create_communicator(const char* function, int rank, int size,
-                                      TAPA_Device_allgather allgather, std::shared_ptr<void> context,
+                                      TAPA_Device_allgather allgather, const std::shared_ptr<void>& context,
                                       const MessageOffer& offer, const TAPA_Device_options* options,
                                       TAPA_Device_comm* comm) noexcept {
   return contained(function, [&] {
     require(comm != nullptr, "comm is null, expected the address of a TAPA_Device_comm");
     const BesideCaptures beside;
     const Agreement agreement(rank, size, allgather, context.get());
-    TAPA_Device_options all{};
-    agreement.together([&] { all = complete(options); });
-    all = agreement.gather(all)[0];
-    *comm = std::make_unique<TAPA_Device_comm_s>(std::move(context), agreement, all, offer).release();
+    agreement.together([&] {
+      const TAPA_Device_options all = agreement.gather(complete(options))[0];
+      *comm = std::make_unique<TAPA_Device_comm_s>(context, agreement, all, offer).release();
+    });
   });
 }
 
@@ -270,9 +272,11 @@ int TAPA_Device_reach(int rank, int size, TAPA_Device_allgather allgather, void*
   return contained("TAPA_Device_reach", [&] {
     const BesideCaptures beside;
     const Agreement agreement(rank, size, allgather, context);
-    agreement.together([&] { require(groups != nullptr, "groups is null, expected room for all ranks"); });
-    const tapa::Partition found = agree_on_islands(agreement, agree_on_nodes(agreement)).groups;
-    for (int each = 0; each < size; ++each) groups[each] = found.group_of(each);
+    agreement.together([&] {
+      require(groups != nullptr, "groups is null, expected room for all ranks");
+      const tapa::Partition found = agree_on_islands(agreement, agree_on_nodes(agreement)).groups;
+      for (int each = 0; each < size; ++each) groups[each] = found.group_of(each);
+    });
   });
 }
 
@@ -336,10 +340,12 @@ int TAPA_Device_ialltoall_strided(const void* sendbuf, const TAPA_Device_block s
 int TAPA_Device_register(TAPA_Device_comm comm, void* buffer, size_t bytes, int flags, int* window) {
   return contained("TAPA_Device_register", [&] {
     Communicator& communicator = communicator_of(comm);
-    require(window != nullptr, "window is null, expected the address of an int");
     const BesideCaptures beside;
-    const CurrentDevice current(communicator.device());
-    *window = communicator.windows().add(buffer, bytes, flags);
+    communicator.together([&] {
+      require(window != nullptr, "window is null, expected the address of an int");
+      const CurrentDevice current(communicator.device());
+      *window = communicator.windows().add(buffer, bytes, flags);
+    });
   });
 }
 
@@ -347,9 +353,11 @@ int TAPA_Device_deregister(TAPA_Device_comm comm, int window) {
   return contained("TAPA_Device_deregister", [&] {
     Communicator& communicator = communicator_of(comm);
     const BesideCaptures beside;
-    const CurrentDevice current(communicator.device());
-    communicator.require_no_stores();
-    communicator.windows().remove(window);
+    communicator.together([&] {
+      const CurrentDevice current(communicator.device());
+      communicator.require_no_stores();
+      communicator.windows().remove(window);
+    });
   });
 }
 
@@ -409,11 +417,13 @@ int TAPA_Device_restart(TAPA_Device_comm comm) {
   return contained("TAPA_Device_restart", [&] {
     const BesideCaptures beside;
     Communicator& communicator = communicator_of(comm);
-    if (comm->lanes) {
-      comm->lanes->restart();
-    } else {
-      communicator.restart();
-    }
+    communicator.together([&] {
+      if (comm->lanes) {
+        comm->lanes->restart();
+      } else {
+        communicator.restart();
+      }
+    });
   });
 }
 

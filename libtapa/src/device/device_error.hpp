@@ -2,20 +2,27 @@
 /// Errors of the device engine: an exception inside, a code and the thread's last error text outside.
 #pragma once
 
-#include <stdexcept>
+#include <array>
+#include <exception>
 #include <string>
+#include <string_view>
 
 #include "tapa/device.h"
 
 namespace tapa::device {
 
-class DeviceError : public std::runtime_error {
+/// Keeps its words itself: one is thrown where there is no memory, too.
+class DeviceError : public std::exception {
  public:
-  DeviceError(int code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  DeviceError(int code, std::string_view message) : code_(code) {
+    message.copy(text_.data(), text_.size() - 1);
+  }
   [[nodiscard]] int code() const { return code_; }
+  [[nodiscard]] const char* what() const noexcept override { return text_.data(); }
 
  private:
   int code_;
+  std::array<char, 1024> text_{};
 };
 
 /// The thread's last error text.

@@ -108,7 +108,8 @@ int send_letter(const Descriptor& socket, const Name& to, Letter& letter, std::s
 
 /// What came with a message; the descriptors are this process's from now on.
 struct Enclosed {
-  std::vector<Descriptor> files;
+  std::array<Descriptor, kOfMessage> files;
+  std::size_t count = 0;
   bool of_own_user = false;
 };
 
@@ -125,7 +126,7 @@ Enclosed enclosed_in(msghdr& message) {
     for (std::size_t i = 0; i < (at->cmsg_len - CMSG_LEN(0)) / sizeof(int); ++i) {
       int file = -1;
       std::memcpy(&file, CMSG_DATA(at) + i * sizeof(int), sizeof(int));
-      found.files.emplace_back(file);
+      found.files.at(found.count++) = Descriptor(file);
     }
   }
   return found;
@@ -147,7 +148,7 @@ int receive_letter(const Descriptor& socket, std::size_t count, std::vector<Hand
   Enclosed found = enclosed_in(message);
   if (!found.of_own_user) return EPERM;
   if (length != sizeof(letter) || letter.first != to.size()) return EBADMSG;
-  if (found.files.size() != count) return EMFILE;
+  if (found.count != count) return EMFILE;
   for (std::size_t i = 0; i < count; ++i) to.push_back({std::move(found.files[i]), letter.bytes[i]});
   return 0;
 }

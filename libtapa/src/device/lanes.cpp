@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <exception>
 
 #include "device/choose_wire.hpp"
 #include "device/current_device.hpp"
@@ -59,13 +60,13 @@ Lanes::Lanes(const Agreement& agreement, const Islands& islands, Communicator& n
   if (gathers_) {
     window_ = node_.windows().add(areas_->get(), area_at_.back(), 0);
   }
-  try {
+  const auto failed = agreement_.failure_of([&] {
     wire_ = choose_wire(agreement_, {ranks_of_other_nodes(nodes_, agreement_.rank()), one_host_},
                         options.wire, offer, node_.state(), static_cast<Word>(timeout_ * 1e9));
-  } catch (const DeviceError&) {  // of all ranks alike: others close the areas before they are freed
-    if (window_ >= 0) node_.windows().remove(window_);
-    throw;
-  }
+  });
+  if (!failed) return;
+  if (window_ >= 0) node_.windows().remove(window_);  // others close the areas before they are freed
+  throw CommonError(*failed);
 }
 
 Lanes::~Lanes() {
@@ -80,7 +81,7 @@ Lanes::~Lanes() {
     }
     if (window_ >= 0) node_.windows().remove(window_);
     agreement_.meet();  // messages have arrived everywhere
-  } catch (const DeviceError& error) {
+  } catch (const std::exception& error) {
     std::fprintf(stderr, "tapa: freeing a device communicator: %s\n", error.what());
   }
 }
@@ -322,7 +323,7 @@ bool Lanes::has_failed() const {
   try {
     check_failure();
     return false;
-  } catch (const DeviceError&) {
+  } catch (const std::exception&) {
     return true;
   }
 }

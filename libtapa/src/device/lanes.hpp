@@ -22,8 +22,9 @@ namespace tapa::device {
 
 class Lanes {
  public:
-  /// On the current device; collective over all ranks. `node`: the exchange of the ranks within reach, which
-  /// are a node here also where others of the host are not. Throws DeviceError, on all ranks alike.
+  /// On the current device; collective over all ranks, in a step of Agreement::together(). `node`: the
+  /// exchange of the ranks within reach, which are a node here also where others of the host are not. Throws
+  /// DeviceError.
   Lanes(const Agreement& agreement, const Islands& islands, Communicator& node,
         const TAPA_Device_options& options, const MessageOffer& offer);
   ~Lanes();

@@ -1,10 +1,12 @@
 #include "device/mpi_messenger.hpp"
 
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include "device/device_error.hpp"
 #include "run/error.hpp"
+#include "run/on_all_ranks.hpp"
 #include "run/own_mpi.hpp"
 #include "run/private_comm.hpp"
 
@@ -34,8 +36,11 @@ std::string why_no_messages() {
          ", expected MPI_THREAD_MULTIPLE (MPI_Init_thread), as a thread of the library sends messages";
 }
 
-MpiMessenger::MpiMessenger(MPI_Comm comm) {
-  check(make_private_comm(comm, &comm_), "MPI_Comm_create", -1);
+std::unique_ptr<MpiMessenger> MpiMessenger::of(MPI_Comm comm) {
+  std::unique_ptr<MpiMessenger> made;
+  if (!on_all_ranks(comm, [&] { made = std::make_unique<MpiMessenger>(); })) throw std::bad_alloc();
+  made->check(make_private_comm(comm, &made->comm_), "MPI_Comm_create", -1);
+  return made;
 }
 
 MpiMessenger::~MpiMessenger() {

@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,9 @@ namespace tapa::device {
 class MpiMessenger final : public Messenger {
  public:
   /// On a communicator of its own of the ranks of `comm`; collective. Precondition: why_no_messages() is "".
-  /// Throws DeviceError.
-  explicit MpiMessenger(MPI_Comm comm);
+  /// Throws DeviceError, and std::bad_alloc on all ranks where one has no memory.
+  [[nodiscard]] static std::unique_ptr<MpiMessenger> of(MPI_Comm comm);
+  MpiMessenger() = default;  ///< for of()
   /// Collective after a life without errors: frees that.
   ~MpiMessenger() override;
 

@@ -12,7 +12,7 @@ namespace tapa::device {
 
 /// As TAPA_Device_comm_create_mpi, of a communicator of the library's own with MPI_ERRORS_RETURN, which
 /// outlives what is made and carries its collective calls.
-int create_on_own_comm(std::shared_ptr<MPI_Comm> own, const TAPA_Device_options* options,
+int create_on_own_comm(const std::shared_ptr<MPI_Comm>& own, const TAPA_Device_options* options,
                        TAPA_Device_comm* comm);
 
 }  // namespace tapa::device

@@ -51,10 +51,9 @@ void check_node(const std::vector<int>& members, const std::vector<Process>& pro
 }  // namespace
 
 std::string boot_of_machine() {
-  std::string boot;
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::getline(file, boot);
-  return boot;
+  std::array<char, 64> boot{};  // a stream does not tell that a string finds no memory
+  std::ifstream("/proc/sys/kernel/random/boot_id").getline(boot.data(), boot.size());
+  return boot.data();
 }
 
 std::string own_node() {

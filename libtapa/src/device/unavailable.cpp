@@ -17,8 +17,8 @@ int unavailable(const char* function) noexcept {
 }  // namespace
 
 int tapa::device::create_communicator(const char* function, int, int, TAPA_Device_allgather,
-                                      std::shared_ptr<void>, const MessageOffer&, const TAPA_Device_options*,
-                                      TAPA_Device_comm*) noexcept {
+                                      const std::shared_ptr<void>&, const MessageOffer&,
+                                      const TAPA_Device_options*, TAPA_Device_comm*) noexcept {
   return unavailable(function);
 }
 

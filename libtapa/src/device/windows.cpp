@@ -41,7 +41,7 @@ DeviceError freed(int window) {
 
 Windows::Windows(const Agreement& agreement)
     : agreement_(agreement), table_(static_cast<std::size_t>(kWindows) * kRowBytes) {
-  free_.resize(kWindows);
+  free_.resize(kWindows);  // for good: numbers go and come without memory
   std::iota(free_.begin(), free_.end(), 0);
 }
 
@@ -79,11 +79,18 @@ int Windows::add(void* memory, std::size_t bytes, int flags) {
     if (imports[rank]) bases[rank] = imports[rank]->get();
   }
   const int window = free_.front();
-  agreement_.together([&] { publish(window, bases); });
-  free_.pop_front();
   const bool symmetric = reachable && memory != nullptr && (flags & TAPA_DEVICE_SYMMETRIC) != 0;
-  windows_.emplace(window, Window{static_cast<std::byte*>(memory), bytes, allocations_behind(memory, bytes),
-                                  direct, reachable, symmetric, std::move(exists), std::move(imports)});
+  const auto failed = agreement_.failure_of([&] {
+    windows_.emplace(window, Window{static_cast<std::byte*>(memory), bytes, allocations_behind(memory, bytes),
+                                    direct, reachable, symmetric, std::move(exists), std::move(imports)});
+    publish(window, bases);
+  });
+  if (failed) {
+    windows_.erase(window);
+    agreement_.meet();  // as in remove()
+    throw CommonError(*failed);
+  }
+  free_.erase(free_.begin());
   if (memory != nullptr && !direct && !warned_) {
     std::fprintf(
         stderr,

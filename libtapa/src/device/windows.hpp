@@ -3,7 +3,6 @@
 /// are alike on all ranks, as registering is collective.
 #pragma once
 
-#include <deque>
 #include <map>
 #include <optional>
 #include <vector>
@@ -21,8 +20,8 @@ class Windows {
   /// On the current device. Throws DeviceError.
   explicit Windows(const Agreement& agreement);
 
-  /// Registers this rank's memory (null, 0 bytes: none) and returns the window's number. Collective. Throws
-  /// DeviceError, on all ranks alike. `flags`: 0 or TAPA_DEVICE_SYMMETRIC.
+  /// Registers this rank's memory (null, 0 bytes: none) and returns the window's number. Collective, in a
+  /// step of Agreement::together(). Throws DeviceError. `flags`: 0 or TAPA_DEVICE_SYMMETRIC.
   int add(void* memory, std::size_t bytes, int flags);
   /// Collective; the same number on all ranks. Throws DeviceError.
   void remove(int window);
@@ -85,7 +84,7 @@ class Windows {
   const Agreement& agreement_;
   PrivateStream stream_;
   DeviceMemory table_;
-  std::deque<int> free_;  ///< numbers; the one that has been free for longest is used next
+  std::vector<int> free_;  ///< numbers; the one that has been free for longest is used next
   std::map<int, Window> windows_;
   bool warned_ = false;
   bool warned_of_freed_ = false;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "comm/call_notes.hpp"
+#include "comm/registry.hpp"
 #include "route/check_arguments.hpp"
 #include "route/recall.hpp"
 #include "route/ways.hpp"
@@ -145,6 +146,12 @@ CommState* own_state(MPI_Comm comm) {
   return state != nullptr || is_mpis_own(comm) ? state : state_at(comm, true);
 }
 
+/// The same of a call that sets it up.
+CommState* state_in_set_up(MPI_Comm comm) {
+  if (remembered_state(comm) == nullptr && !is_mpis_own(comm)) static_cast<void>(state_to_set_up(comm));
+  return own_state(comm);
+}
+
 }  // namespace
 
 void require_comm(MPI_Comm comm) {
@@ -192,7 +199,7 @@ bool decide_like_before(const Arguments& arguments, Route& route) {
 Route decide_comm(const Arguments& arguments, bool alone) {
   const MPI_Comm comm = arguments.comm;
   if (is_for_mpi_to_refuse(comm)) return left_to_mpi(reasons::wrong);
-  CommState* const state = own_state(comm);
+  CommState* const state = state_in_set_up(comm);
   if (state == nullptr) return left_to_mpi(reasons::foreign);
   if (state->size() == 1 && !alone) {
     if (is_drop_in()) static_cast<void>(state->welcome(comm, false));  // so it is remembered

@@ -39,21 +39,25 @@ Topology detect_override(MPI_Comm comm, const std::string& text, int rank, int r
 
 }  // namespace
 
-std::string share_text(MPI_Comm comm, std::string text) {
+std::string share_text(MPI_Comm comm, std::string text, const std::function<void()>& meet) {
   unsigned long long size = text.size();
+  meet();
   check(PMPI_Bcast(&size, 1, MPI_UNSIGNED_LONG_LONG, 0, comm), "MPI_Bcast");
   if (size > static_cast<unsigned long long>(std::numeric_limits<int>::max()))
     throw std::runtime_error("a text of " + std::to_string(size) + " bytes is too large to send");
   text.resize(size);
+  meet();
   check(PMPI_Bcast(text.data(), static_cast<int>(size), MPI_CHAR, 0, comm), "MPI_Bcast");
   return text;
 }
 
-std::vector<std::string> gather_records(MPI_Comm comm, const std::string& mine) {
+std::vector<std::string> gather_records(MPI_Comm comm, const std::string& mine,
+                                        const std::function<void()>& meet) {
   int ranks = 0;
   check(PMPI_Comm_size(comm, &ranks), "MPI_Comm_size");
   const int length = static_cast<int>(mine.size());
   std::vector<int> lengths(static_cast<std::size_t>(ranks));
+  meet();
   check(PMPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, comm), "MPI_Allgather");
   std::vector<int> starts;
   long long total = 0;
@@ -64,6 +68,7 @@ std::vector<std::string> gather_records(MPI_Comm comm, const std::string& mine) 
       throw std::runtime_error("machine records are too large to gather");
   }
   std::string all(static_cast<std::size_t>(total), '\0');
+  meet();
   check(PMPI_Allgatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(), MPI_CHAR,
                         comm),
         "MPI_Allgatherv");

@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,12 +19,14 @@ namespace tapa {
 [[nodiscard]] Topology detect(MPI_Comm comm, const std::string& override_text);
 
 /// Rank 0's text, on every rank. Collective and blocking. Throws std::runtime_error when MPI fails or the
-/// text has more than 2 GiB.
-[[nodiscard]] std::string share_text(MPI_Comm comm, std::string text);
+/// text has more than 2 GiB. `meet` comes before each of MPI's calls, and may throw.
+[[nodiscard]] std::string share_text(
+    MPI_Comm comm, std::string text, const std::function<void()>& meet = [] {});
 
 /// Every rank's text, on every rank. Collective and blocking. Throws std::runtime_error when MPI fails or the
-/// texts have more than 2 GiB together.
-[[nodiscard]] std::vector<std::string> gather_records(MPI_Comm comm, const std::string& mine);
+/// texts have more than 2 GiB together. `meet`: as above.
+[[nodiscard]] std::vector<std::string> gather_records(
+    MPI_Comm comm, const std::string& mine, const std::function<void()>& meet = [] {});
 
 /// Compares the nodes of `topology` with the ranks that share memory as MPI sees it, and adds the report
 /// "mpi". Collective and blocking. Throws std::runtime_error when MPI fails.

@@ -11,8 +11,8 @@
 ///   1. waits for that number (acquire),
 ///   2. reads the message and stores its number as taken (release).
 /// So no message is read before it is written, and none is overwritten before it is read. What is taken has a
-/// line of its own, at which the writer looks only when it has come round: a slot's line goes to its reader and
-/// back, and nothing more moves between caches.
+/// line of its own, at which the writer looks only when it has come round: a slot's line goes to its reader
+/// and back, and nothing more moves between caches.
 #pragma once
 
 #include <algorithm>
@@ -44,8 +44,7 @@ class PairSlots {
   static constexpr std::size_t kMostMembers = 1024;
   static constexpr std::size_t kDataBytes = std::size_t{256} << 10;
   /// What each region has for it: who has taken what, the slots' heads, their data.
-  static constexpr std::size_t kBytes =
-      kMostMembers * (sizeof(PairTaken) + sizeof(PairLine)) + kDataBytes;
+  static constexpr std::size_t kBytes = kMostMembers * (sizeof(PairTaken) + sizeof(PairLine)) + kDataBytes;
 
   /// `parts[m]`: member m's. `users`: a number that is higher for each user of these regions.
   PairSlots(std::size_t self, std::vector<std::byte*> parts, std::uint64_t users);

@@ -87,18 +87,19 @@ Hello own_hello(const ShmSegment* file) {
   return hello;
 }
 
-std::vector<Hello> gather_hellos(const Hello& own, MPI_Comm comm) {
+std::vector<Hello> gather_hellos(const Hello& own, MPI_Comm comm, const JointSteps& steps) {
   int ranks = 0;
   check_mpi(PMPI_Comm_size(comm, &ranks), "MPI_Comm_size");
   std::vector<Hello> all(static_cast<std::size_t>(ranks));
   constexpr int bytes = sizeof own;
+  steps.meet();
   // In MPI_Init nobody can be missing.
   if (is_drop_in() && comm == MPI_COMM_WORLD) {
     check_mpi(PMPI_Allgather(&own, bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm), "MPI_Allgather");
     return all;
   }
-  if (const std::vector<Hello> heard = hear_all(own, &Hello::magic, comm); !heard.empty()) all = heard;
-  tell_all(all.data(), all.size() * sizeof own, comm);
+  hear_all(own, &Hello::magic, std::span(all), comm, true);
+  tell_all(all.data(), all.size() * sizeof own, comm, true);
   return all;
 }
 

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "run/joint_steps.hpp"
 #include "transport/shm_segment.hpp"
 #include "world/node_arena.hpp"
 
@@ -36,8 +37,8 @@ struct Hello {
 [[nodiscard]] Hello own_hello(const ShmSegment* file);
 
 /// Everybody's. Collective over `comm`. With a time limit of this process's environment (TAPA_TIMEOUT) it
-/// says who does not come. Throws CallError.
-[[nodiscard]] std::vector<Hello> gather_hellos(const Hello& own, MPI_Comm comm);
+/// says who does not come. Throws CallError, and what `steps` throw.
+[[nodiscard]] std::vector<Hello> gather_hellos(const Hello& own, MPI_Comm comm, const JointSteps& steps);
 
 /// Throws CallError, on all ranks alike, unless all have this version of the library.
 void check_versions(const std::vector<Hello>& hellos);

@@ -105,6 +105,8 @@ std::string pack_options(MPI_Comm comm) {
     const std::string& topology = options.settings().topology;
     parts = {options.serialize(), read_tuning_file(options.settings().tuning),
              topology.empty() ? std::string() : write_topology(topology_asked_for(topology, comm))};
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& e) {
     parts = {e.what()};
   }

@@ -54,20 +54,20 @@ void World::set_of_process(std::shared_ptr<World> world) {
   locked<OfProcess>()->world = std::move(world);
 }
 
-std::shared_ptr<World> World::make(MPI_Comm of) {
+std::shared_ptr<World> World::make(MPI_Comm of, const JointSteps& steps) {
   std::shared_ptr<World> world(new World(of));
   std::string why;
   std::optional<ShmSegment> file;
   if (world->size_ > 1) file = ShmSegment::create(why);
   if (!why.empty()) log_info("no shared memory: " + why);
-  world->hellos_ = gather_hellos(own_hello(file ? &*file : nullptr), of);
+  world->hellos_ = gather_hellos(own_hello(file ? &*file : nullptr), of, steps);
   check_versions(world->hellos_);
   world->find_mates();
   const bool shares = world->open_arena(file);
-  world->agree(shares, of);  // then all have opened the file
-  world->make_comms(of);
+  world->agree(shares, of, steps);  // then all have opened the file
+  world->make_comms(of, steps);
   world->count_cores();
-  world->describe_places();
+  world->describe_places(steps);
   return world;
 }
 
@@ -135,13 +135,14 @@ void World::reserve() {
 }
 
 /// Whether all ranks have their node's memory, and the same options.
-void World::agree(bool shares, MPI_Comm of) {
+void World::agree(bool shares, MPI_Comm of, const JointSteps& steps) {
   const bool reads = shares && std::ranges::all_of(mates_, [&](int mate) {
                        return mate == rank_ || ShmSegment::readable(std::string(hello(mate).token_text()));
                      });
   const OptionsDigest own = options_digest();
   std::uint64_t all[] = {(shares ? kShares : 0) | (reads ? kAttaches : 0), own.digest, ~own.digest};
   if (!own.complete) all[1] = all[2] = 0;
+  steps.meet();
   check_mpi(PMPI_Allreduce(MPI_IN_PLACE, all, 3, MPI_UINT64_T, MPI_BAND, of), "MPI_Allreduce");
   if ((all[0] & kShares) == 0) arena_.reset();
   attaches_ = (all[0] & kAttaches) != 0;
@@ -151,7 +152,8 @@ void World::agree(bool shares, MPI_Comm of) {
   if (alike)
     shared_.options = std::make_shared<const Options>(environment_options());
   else
-    shared_ = unpack_options(share_text(of, rank_ == 0 ? pack_options(of) : std::string()));
+    shared_ =
+        unpack_options(share_text(of, rank_ == 0 ? pack_options(of) : std::string(), [&] { steps.meet(); }));
   if (options()->settings().shm_limit == 0) arena_.reset();
   Scratch::keep_at_most(options()->settings().keep);
   has_progress_ = std::ranges::all_of(hellos_, [](const Hello& h) { return h.has_progress != 0; });
@@ -162,8 +164,9 @@ void World::agree(bool shares, MPI_Comm of) {
                 std::ranges::any_of(hellos_, [](const Hello& h) { return h.sees_gpus != 0; }));
 }
 
-void World::make_comms(MPI_Comm of) {
+void World::make_comms(MPI_Comm of, const JointSteps& steps) {
   static_cast<void>(alone_comm());  // not in the first call that packs
+  steps.meet();
   check_mpi(make_private_comm(of, &comm_), "MPI_Comm_create");
   int* upper = nullptr;
   int found = 0;
@@ -201,12 +204,12 @@ void World::count_cores() {
 }
 
 /// What plans between nodes go by, and what a program that asked for the library may ask of its levels.
-void World::describe_places() {
+void World::describe_places(const JointSteps& steps) {
   const Settings& s = options()->settings();
   const bool wanted = nodes_ > 1 || !is_drop_in() || s.plan || !tuning().empty();
   if (size_ == 1 || !wanted || !s.topology.empty()) return;
   try {
-    records_ = gather_records(comm_, own_record());
+    records_ = gather_records(comm_, own_record(), [&] { steps.meet(); });
   } catch (const std::runtime_error& e) {
     throw CallError(MPI_ERR_INTERN, e.what());
   }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "run/error.hpp"
+#include "run/joint_steps.hpp"
 #include "transport/shm_node.hpp"
 #include "world/hello.hpp"
 #include "world/node_arena.hpp"
@@ -31,8 +32,8 @@ class SetupError : public CallError {
 class World {
  public:
   /// Of the ranks of an intracommunicator. Collective over `of`, which is not kept. Throws SetupError on all
-  /// ranks alike, CallError when MPI itself fails.
-  static std::shared_ptr<World> make(MPI_Comm of);
+  /// ranks alike, CallError when MPI itself fails. Its collective calls are among `steps`.
+  static std::shared_ptr<World> make(MPI_Comm of, const JointSteps& steps);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -96,11 +97,11 @@ class World {
   void find_mates();
   [[nodiscard]] bool open_arena(const std::optional<ShmSegment>& file);
   void reserve();
-  void agree(bool shares, MPI_Comm of);
-  void make_comms(MPI_Comm of);
+  void agree(bool shares, MPI_Comm of, const JointSteps& steps);
+  void make_comms(MPI_Comm of, const JointSteps& steps);
   void join_rings();
   void count_cores();
-  void describe_places();
+  void describe_places(const JointSteps& steps);
 
   int rank_ = 0;
   int size_ = 0;

@@ -83,7 +83,10 @@ class FakeDevice final : public DeviceExchange {
 };
 
 OpenedDevice make_fake(const DeviceSettings&) {
-  auto ranks = MpiRanks::duplicate(MPI_COMM_WORLD);
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  auto ranks = std::make_unique<MpiRanks>(comm);
+  ranks->own();
   together(*ranks, [] {
     if (broken_rank) throw PluginFailure(DIT_ERROR_UNSUPPORTED, "no GPU here");
   });

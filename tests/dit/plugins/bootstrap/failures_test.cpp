@@ -234,7 +234,7 @@ TEST(BootstrapFailures, DifferentCallsAreToldToAll) {
         (void)context.split(0, 0);
     });
     EXPECT_EQ(refusal.status, DIT_ERROR_COMMUNICATION);
-    EXPECT_THAT(refusal.words, HasSubstr("rank 1 gathers 8 bytes of each rank"));
+    EXPECT_THAT(refusal.words, HasSubstr("rank 1 gathers 4 bytes of each rank"));
     context.barrier();
   });
 }

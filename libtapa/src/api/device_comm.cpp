@@ -1,0 +1,84 @@
+// The entry point that makes a device communicator of the ranks of an MPI communicator.
+#include <mpi.h>
+
+#include <memory>
+#include <string>
+
+#include "api/entry.hpp"
+#include "device/device_error.hpp"
+#include "device/over_mpi.hpp"
+#include "run/on_all_ranks.hpp"
+#include "run/private_comm.hpp"
+#include "tapa/device_mpi.h"
+#include "world/world.hpp"
+
+using namespace tapa;
+using device::DeviceError;
+
+namespace {
+
+struct OwnComm {
+  MPI_Comm comm = MPI_COMM_NULL;
+  OwnComm() = default;
+  OwnComm(const OwnComm&) = delete;
+  OwnComm& operator=(const OwnComm&) = delete;
+  ~OwnComm() {
+    int finalised = 0;
+    PMPI_Finalized(&finalised);
+    if (finalised == 0 && comm != MPI_COMM_NULL) PMPI_Comm_free(&comm);
+  }
+};
+
+/// Made of the library's own where the ranks have one: the program's error handler is not for what fails
+/// here.
+int make_own_comm(MPI_Comm of, MPI_Comm* made) {
+  std::shared_ptr<CommState> state;
+  try {
+    state = ready_state(of);
+  } catch (const SetupError&) {  // all ranks know
+    return make_private_comm(of, made);
+  }
+  const Membership& membership = state->membership();
+  return make_private_comm(of, membership.world->comm(), static_cast<int>(*membership.context), made);
+}
+
+/// A communicator of the ranks of one of the program's. All ranks have it, or none.
+std::shared_ptr<MPI_Comm> own_comm(MPI_Comm of) {
+  MPI_Comm made = MPI_COMM_NULL;
+  if (const int code = make_own_comm(of, &made); code != MPI_SUCCESS)
+    throw DeviceError(TAPA_DEVICE_ERR_ARG, "making a communicator: " + mpi_error_text(code));
+  std::shared_ptr<OwnComm> own;
+  if (!on_all_ranks(made, [&] { own = std::make_shared<OwnComm>(); })) {
+    PMPI_Comm_free(&made);
+    throw DeviceError(TAPA_DEVICE_ERR_MEMORY, "a rank has no memory for a communicator");
+  }
+  own->comm = made;
+  return {own, &own->comm};
+}
+
+void check_communicator(MPI_Comm comm) {
+  int initialised = 0;
+  PMPI_Initialized(&initialised);
+  if (initialised == 0)
+    throw DeviceError(TAPA_DEVICE_ERR_ARG, "MPI is not initialised, expected MPI_Init before");
+  if (comm == MPI_COMM_NULL) {
+    throw DeviceError(TAPA_DEVICE_ERR_ARG, "mpi_comm is MPI_COMM_NULL, expected an intracommunicator");
+  }
+  int inter = 0;
+  PMPI_Comm_test_inter(comm, &inter);
+  if (inter != 0) {
+    throw DeviceError(TAPA_DEVICE_ERR_ARG, "mpi_comm is an intercommunicator, expected an intracommunicator");
+  }
+}
+
+}  // namespace
+
+extern "C" int TAPA_Device_comm_create_mpi(MPI_Comm mpi_comm, const TAPA_Device_options* options,
+                                           TAPA_Device_comm* comm) {
+  std::shared_ptr<MPI_Comm> ranks;
+  const int code = device::contained("TAPA_Device_comm_create_mpi", [&] {
+    check_communicator(mpi_comm);
+    ranks = own_comm(mpi_comm);
+  });
+  return code == TAPA_DEVICE_SUCCESS ? device::create_on_own_comm(ranks, options, comm) : code;
+}
