@@ -26,6 +26,7 @@ class Source final : public CandidateSource {
   }
   [[nodiscard]] bool tunes(std::size_t) const override { return true; }
   [[nodiscard]] bool one_choice() const override { return false; }
+  [[nodiscard]] std::uint64_t blocks(bool) const override { return 16; }
   [[nodiscard]] bool memory_first() const override { return false; }
   [[nodiscard]] bool possible(const Choice& choice, bool) const override {
     return choice.algorithm != Algorithm::tapa && choice.algorithm != Algorithm::memory;
@@ -41,6 +42,7 @@ class Node final : public CandidateSource {
   }
   [[nodiscard]] bool tunes(std::size_t) const override { return true; }
   [[nodiscard]] bool one_choice() const override { return true; }
+  [[nodiscard]] std::uint64_t blocks(bool) const override { return 16; }
   [[nodiscard]] bool memory_first() const override { return apart_; }
   [[nodiscard]] bool possible(const Choice&, bool) const override { return true; }
 

@@ -41,7 +41,8 @@ bool allowed(const Choice& choice, Offer offer) {
 }  // namespace
 
 std::string outcome(const ProbeKey& key, const Autotuning& autotuning) {
-  std::string text = (key.uniform ? "equal blocks of " : "blocks of a mean of ") +
+  std::string text = std::string(key.edges ? "along edges " : "") +
+                     (key.uniform ? "equal blocks of " : "blocks of a mean of ") +
                      std::to_string(key.size_class) + " bytes and more were tuned:";
   for (const std::size_t i : autotuning.ranking()) {
     text += (text.back() == ':' ? " " : ", ") + to_string(autotuning.choices()[i]) + " " +
@@ -52,7 +53,7 @@ std::string outcome(const ProbeKey& key, const Autotuning& autotuning) {
 }
 
 ProbeKey Autotuner::key_of(bool uniform, std::size_t bytes, Offer offer) {
-  return {uniform, offer.mpi && countable(bytes), size_class_of(bytes)};
+  return {uniform, offer.mpi && countable(bytes), size_class_of(bytes), offer.edges};
 }
 
 Autotuner::Running* Autotuner::find(const ProbeKey& key) const {
@@ -74,7 +75,7 @@ bool Autotuner::needs_review(const ProbeKey& key) const {
 
 Autotuner::Running* Autotuner::decided_by(const ProbeKey& key) {
   for (const bool mpi : {true, false}) {
-    Running* const running = find({key.uniform, mpi, key.size_class});
+    Running* const running = find({key.uniform, mpi, key.size_class, key.edges});
     if (running != nullptr && running->autotuning.complete()) return running;
   }
   return nullptr;
@@ -84,13 +85,13 @@ bool Autotuner::undecided(const ProbeKey& key, std::size_t bytes, bool mean_know
   if (ranks_ < 2 || !source_.tunes(bytes)) return false;
   if (!key.uniform && !mean_known) return false;  // nothing to go by yet
   if (needs_review(key)) return true;
-  if (ended({key.uniform, true, key.size_class}) != nullptr) return false;  // with MPI or without
+  if (ended({key.uniform, true, key.size_class, key.edges}) != nullptr) return false;  // with MPI or without
   return key.mpi || ended(key) == nullptr;
 }
 
 Autotuner::Fastest Autotuner::fastest(bool uniform, std::size_t bytes, Offer offer, bool not_mpi) const {
-  const Autotuning* found = ended({uniform, true, size_class_of(bytes)});
-  if (found == nullptr) found = ended({uniform, false, size_class_of(bytes)});
+  const Autotuning* found = ended({uniform, true, size_class_of(bytes), offer.edges});
+  if (found == nullptr) found = ended({uniform, false, size_class_of(bytes), offer.edges});
   if (found == nullptr) return {};
   for (const std::size_t i : found->ranking()) {
     const Choice& choice = found->choices()[i];
@@ -111,7 +112,7 @@ std::optional<Decision> Autotuner::decided(bool uniform, std::size_t bytes, Offe
 
 // What a plan gains must be more than a tie, as it has been probed in blocking calls only.
 bool Autotuner::beats_mpi(std::size_t bytes, Offer offer) const {
-  const Autotuning* const found = ended({true, true, size_class_of(bytes)});
+  const Autotuning* const found = ended({true, true, size_class_of(bytes), offer.edges});
   const Fastest plan = fastest(true, bytes, offer, true);
   if (found == nullptr || plan.choice == nullptr) return false;
   const auto mpi = std::ranges::find(found->choices(), Algorithm::mpi, &Choice::algorithm);
@@ -137,13 +138,15 @@ std::vector<Tried> Autotuner::tried_near(const ProbeKey& key, Offer offer) const
   };
   const std::pair<const ProbeKey, std::unique_ptr<Running>>* nearest = nullptr;
   for (const auto& entry : runs_) {
-    if (entry.first.uniform != key.uniform || !entry.second || !entry.second->autotuning.complete()) continue;
+    if (entry.first.uniform != key.uniform || entry.first.edges != key.edges) continue;
+    if (!entry.second || !entry.second->autotuning.complete()) continue;
     const double far = ratio(entry.first.size_class);
     if (far <= kNearby && (nearest == nullptr || far < ratio(nearest->first.size_class))) nearest = &entry;
   }
   if (nearest == nullptr) return {};
   const Autotuning& autotuning = nearest->second->autotuning;
-  const std::vector<Candidate> then = source_.ranked(nearest->first.size_class, {false, offer.memory, false});
+  const std::vector<Candidate> then =
+      source_.ranked(nearest->first.size_class, {false, offer.memory, false, key.edges});
   std::vector<Tried> tried;
   for (std::size_t i = 0; i < autotuning.choices().size(); ++i) {
     const auto found =
@@ -156,7 +159,7 @@ std::vector<Tried> Autotuner::tried_near(const ProbeKey& key, Offer offer) const
 std::vector<Choice> Autotuner::choices_for(const ProbeKey& key, std::size_t bytes, Offer offer) const {
   // Inside a node there are shared memory and MPI: messages of ours would be MPI's too.
   const std::size_t most = source_.one_choice() ? 1 : kMostPlans;
-  std::vector<Candidate> ranked = source_.ranked(bytes, {false, offer.memory, false});
+  std::vector<Candidate> ranked = source_.ranked(bytes, {false, offer.memory, false, key.edges});
   if (!source_.one_choice()) ranked = corrected(std::move(ranked), tried_near(key, offer));
   std::vector<Choice> choices = plausible(ranked, most);
   // Second, so that a few calls suffice to see whether MPI is faster.
@@ -165,19 +168,18 @@ std::vector<Choice> Autotuner::choices_for(const ProbeKey& key, std::size_t byte
 }
 
 /// The bytes of calls that count for a key, all ranks' together.
-static std::pair<std::uint64_t, std::uint64_t> bytes_that_count(const ProbeKey& key, int ranks) {
+static std::pair<std::uint64_t, std::uint64_t> bytes_that_count(const ProbeKey& key, std::uint64_t blocks) {
   if (key.uniform) return {0, UINT64_MAX};
-  const auto blocks = static_cast<std::uint64_t>(ranks) * static_cast<std::uint64_t>(ranks);
   return {key.size_class * blocks, std::max<std::uint64_t>(2 * key.size_class, 1) * blocks - 1};
 }
 
 Autotuning Autotuner::compete(const ProbeKey& key, std::vector<Choice> choices) {
-  const auto [smallest, largest] = bytes_that_count(key, ranks_);
+  const auto [smallest, largest] = bytes_that_count(key, source_.blocks(key.edges));
   return Autotuning(std::move(choices), budget_, smallest, largest);
 }
 
 Autotuning Autotuner::try_plan(const ProbeKey& key, Choice plan, std::vector<double> mpi) {
-  const auto [smallest, largest] = bytes_that_count(key, ranks_);
+  const auto [smallest, largest] = bytes_that_count(key, source_.blocks(key.edges));
   return Autotuning::trial(std::move(plan), budget_, smallest, largest, std::move(mpi),
                            source_.memory_first());
 }
@@ -197,7 +199,7 @@ void Autotuner::recall(Running& running, const ProbeKey& key, Offer offer) {
   const auto found = std::ranges::find_if(earlier_, [&](const SizeResult& size) {
     return size.uniform == key.uniform && size.bytes == key.size_class;
   });
-  if (found == earlier_.end() || !key.mpi) return;
+  if (found == earlier_.end() || !key.mpi || key.edges) return;
   const ResultsStart start = start_from(*found);
   const auto has = [&](const Choice& choice) { return source_.possible(choice, offer.memory); };
   switch (start.kind) {
@@ -247,7 +249,7 @@ void Autotuner::trust_model(Running& running, const ProbeKey& key, std::size_t b
   if (mpi == choices.end()) return;
   if (source_.memory_first()) return begin_trial(running, key, choices.front());
   const auto at = static_cast<std::size_t>(mpi - choices.begin());
-  const std::vector<Candidate> ranked = source_.ranked(bytes, {false, offer.memory, false});
+  const std::vector<Candidate> ranked = source_.ranked(bytes, {false, offer.memory, false, key.edges});
   const auto flat = std::ranges::find(ranked, Choice{}, &Candidate::choice);
   const double known = running.autotuning.median(at);
   const double other = known > 0 ? known : flat != ranked.end() ? flat->seconds : 0;
@@ -269,7 +271,7 @@ static SizeResult size_of(const ProbeKey& key, const Autotuning& found) {
 std::vector<SizeResult> Autotuner::results(int aging) const {
   std::vector<SizeResult> sizes;
   for (const auto& [key, running] : runs_) {
-    if (!key.mpi) continue;
+    if (!key.mpi || key.edges) continue;
     const bool renewed = running->held && running->results != nullptr && running->results->day < aging;
     SizeResult size = running->results != nullptr && !renewed
                           ? *running->results
