@@ -22,6 +22,11 @@ constexpr double kClearGain = 0.1;
 // By the model: over what it gives a flat exchange, or over what MPI has taken.
 constexpr double kSureGain = 1.3;
 
+// Along edges MPI's first calls make connections, which takes as long as dozens of a plan's calls. Where a
+// plan should gain far more its trial can wait so long.
+constexpr double kFarGain = 1.5;
+constexpr std::uint64_t kPutOff = 25;
+
 // Sizes that are farther apart tell little of each other: what takes the time is another thing.
 constexpr double kNearby = 16;
 
@@ -160,6 +165,9 @@ std::vector<Choice> Autotuner::choices_for(const ProbeKey& key, std::size_t byte
   // Inside a node there are shared memory and MPI: messages of ours would be MPI's too.
   const std::size_t most = source_.one_choice() ? 1 : kMostPlans;
   std::vector<Candidate> ranked = source_.ranked(bytes, {false, offer.memory, false, key.edges});
+  // Along edges MPI sends each block by itself, too.
+  if (key.edges && key.mpi && ranked.size() > 1)
+    std::erase_if(ranked, [](const Candidate& c) { return c.choice == Choice{}; });
   if (!source_.one_choice()) ranked = corrected(std::move(ranked), tried_near(key, offer));
   std::vector<Choice> choices = plausible(ranked, most);
   // Second, so that a few calls suffice to see whether MPI is faster.
@@ -253,9 +261,10 @@ void Autotuner::trust_model(Running& running, const ProbeKey& key, std::size_t b
   const auto flat = std::ranges::find(ranked, Choice{}, &Candidate::choice);
   const double known = running.autotuning.median(at);
   const double other = known > 0 ? known : flat != ranked.end() ? flat->seconds : 0;
-  const Candidate& best = ranked.front();
-  if (std::ranges::find(choices, best.choice) == choices.end() || other < kSureGain * best.seconds) return;
-  begin_trial(running, key, best.choice, running.autotuning.times(at));
+  const auto best = ranked.begin() + (key.edges && ranked.size() > 1 && flat == ranked.begin() ? 1 : 0);
+  if (std::ranges::find(choices, best->choice) == choices.end() || other < kSureGain * best->seconds) return;
+  begin_trial(running, key, best->choice, running.autotuning.times(at));
+  if (key.edges && known <= 0 && other >= kFarGain * best->seconds) running.autotuning.put_off(kPutOff);
 }
 
 /// What a competition knows now.
