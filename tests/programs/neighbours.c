@@ -502,7 +502,8 @@ static void wrong_arguments(int rank, int size) {
   const int dims[1] = {size}, periods[1] = {1}, minus[2] = {1, -1}, ones[2] = {1, 1}, displs[2] = {0, 1};
   const MPI_Aint places[2] = {0, 4};
   const MPI_Datatype types[2] = {MPI_INT, MPI_DATATYPE_NULL};
-  int send[2] = {1, 2}, recv[2] = {0, 0}, classes[9];
+  int send[2] = {1, 2}, recv[2] = {0, 0}, classes[11];
+  MPI_Request request = MPI_REQUEST_NULL;
   MPI_Comm ring;
   MPI_Cart_create(MPI_COMM_WORLD, 1, dims, periods, 0, &ring);
   MPI_Comm_set_errhandler(ring, MPI_ERRORS_RETURN);
@@ -521,7 +522,10 @@ static void wrong_arguments(int rank, int size) {
     classes[7] =
         code_class(CALL(Neighbor_alltoallv)(send, NULL, displs, MPI_INT, recv, ones, displs, MPI_INT, ring));
     classes[8] = code_class(CALL(Neighbor_alltoall)(send, 1, MPI_INT, recv, 1, MPI_INT, ring));
-    for (int i = 0; i < 9 && rank == 0; ++i) printf("wrong %d: %d\n", i, classes[i]);
+    classes[9] = code_class(CALL(Ineighbor_alltoall)(send, -1, MPI_INT, recv, 1, MPI_INT, ring, &request));
+    classes[10] =
+        code_class(CALL(Ineighbor_alltoall)(send, 1, MPI_DATATYPE_NULL, recv, 1, MPI_INT, ring, &request));
+    for (int i = 0; i < 11 && rank == 0; ++i) printf("wrong %d: %d\n", i, classes[i]);
   }
   MPI_Comm_free(&ring);
 }

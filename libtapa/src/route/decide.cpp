@@ -87,11 +87,10 @@ bool mpi_takes_it_here() {
 
 /// Bytes of every block of a call, or nothing where they may differ.
 std::optional<std::size_t> uniform_bytes(const Arguments& arguments, CommState& state) {
-  if (arguments.neighbours)
-    return state.parts()->neighbourhood.shape().everywhere ? edge_bytes(arguments) : std::nullopt;
-  const Side& side = arguments.recv;
+  const Side& side = arguments.neighbours ? arguments.send : arguments.recv;
   if (arguments.form != Form::uniform || side.type == MPI_DATATYPE_NULL || side.count < 0)
     return std::nullopt;
+  if (arguments.neighbours && !state.parts()->neighbourhood.shape().everywhere) return std::nullopt;
   return static_cast<std::size_t>(side.count) * type_info(side.type).size;
 }
 
