@@ -26,6 +26,7 @@ class Source final : public CandidateSource {
   }
   [[nodiscard]] bool tunes(std::size_t) const override { return true; }
   [[nodiscard]] bool one_choice() const override { return false; }
+  [[nodiscard]] std::uint64_t blocks(bool) const override { return 16; }
   [[nodiscard]] bool memory_first() const override { return false; }
   [[nodiscard]] bool possible(const Choice& choice, bool) const override {
     return choice.algorithm != Algorithm::tapa && choice.algorithm != Algorithm::memory;
@@ -41,11 +42,29 @@ class Node final : public CandidateSource {
   }
   [[nodiscard]] bool tunes(std::size_t) const override { return true; }
   [[nodiscard]] bool one_choice() const override { return true; }
+  [[nodiscard]] std::uint64_t blocks(bool) const override { return 16; }
   [[nodiscard]] bool memory_first() const override { return apart_; }
   [[nodiscard]] bool possible(const Choice&, bool) const override { return true; }
 
  private:
   bool apart_;
+};
+
+/// Two nodes, between which a plan should be so many times as fast as a message along each edge.
+class Edges final : public CandidateSource {
+ public:
+  explicit Edges(double gain) : gain_(gain) {}
+  [[nodiscard]] std::vector<Candidate> ranked(std::size_t, Offer) const override {
+    return {{parse_choice("tapa:split=node"), 1e-5, false}, {parse_choice("linear"), gain_ * 1e-5, false}};
+  }
+  [[nodiscard]] bool tunes(std::size_t) const override { return true; }
+  [[nodiscard]] bool one_choice() const override { return false; }
+  [[nodiscard]] std::uint64_t blocks(bool) const override { return 8; }
+  [[nodiscard]] bool memory_first() const override { return false; }
+  [[nodiscard]] bool possible(const Choice&, bool) const override { return true; }
+
+ private:
+  double gain_;
 };
 
 SizeResult earlier(std::vector<PlanResult> plans, bool decided = true) {
@@ -60,12 +79,13 @@ struct Communicator {
   explicit Communicator(std::vector<SizeResult> sizes = {}, bool limited = true, double spent = 1000)
       : Communicator(std::make_unique<Source>(), std::move(sizes), limited, spent) {}
   explicit Communicator(std::unique_ptr<CandidateSource> candidates, std::vector<SizeResult> sizes = {},
-                        bool limited = true, double spent = 0)
-      : source(std::move(candidates)) {
+                        bool limited = true, double spent = 0, Offer can = kOffer)
+      : offer(can), source(std::move(candidates)) {
     if (limited) tuner.limit(spent);
     tuner.remember(std::move(sizes));
   }
-  const ProbeKey key = Autotuner::key_of(true, kBytes, kOffer);
+  const Offer offer;
+  const ProbeKey key = Autotuner::key_of(true, kBytes, offer);
 
   /// Makes calls as an operation does; the plan of the last one.
   std::string call(int times, const std::map<std::string, double>& seconds) {
@@ -73,14 +93,14 @@ struct Communicator {
     for (int i = 0; i < times; ++i) {
       if (!tuner.undecided(key, kBytes, true)) {
         tuner.decided_by(key)->count();
-        taken = tuner.decided(true, kBytes, kOffer, false)->text;
+        taken = tuner.decided(true, kBytes, offer, false)->text;
         continue;
       }
-      Competition& running = tuner.running(key, kBytes, kOffer);
-      if (running.now().round_over()) running.end_round(kBytes, kOffer);
+      Competition& running = tuner.running(key, kBytes, offer);
+      if (running.now().round_over()) running.end_round(kBytes, offer);
       if (running.now().complete()) {
         running.count();
-        taken = tuner.decided(true, kBytes, kOffer, false)->text;
+        taken = tuner.decided(true, kBytes, offer, false)->text;
         continue;
       }
       taken = to_string(running.now().next());
@@ -117,6 +137,22 @@ TEST(Autotuner, AfterMpisFirstCallsAPlanThatShouldBeMuchFasterIsTriedAtOnce) {
   EXPECT_EQ(comm.call(5, aggregation_wins), "linear") << "it stays";
   EXPECT_EQ(comm.call(3000, aggregation_wins), "linear");
   EXPECT_THAT(comm.called, ElementsAre("linear", "mpi"));
+}
+
+// Once MPI has made its connections there is little left to gain for a program of few calls.
+TEST(Autotuner, AlongEdgesMpiIsTriedLateWhereAPlanShouldBeFarFaster) {
+  const std::map<std::string, double> plan_wins{{"tapa:split=node", 1e-5}, {"mpi", 2e-5}};
+  for (const auto& [gain, calls] : std::vector<std::pair<double, int>>{{3, 30}, {1.4, 5}}) {
+    Communicator comm(std::make_unique<Edges>(gain), {}, true, 0, {true, false, false, true});
+    for (int i = 0; i < calls; ++i) ASSERT_EQ(comm.call(1, plan_wins), "tapa:split=node") << i;
+    EXPECT_EQ(comm.call(5, plan_wins), "mpi");
+    EXPECT_EQ(comm.call(3000, plan_wins), "tapa:split=node");
+    EXPECT_THAT(comm.called, ElementsAre("mpi", "tapa:split=node"));
+    EXPECT_THAT(comm.tuner.results(0), IsEmpty()) << "all-to-alls of a next run do not begin with it";
+  }
+  Communicator slow(std::make_unique<Edges>(1), {}, true, 0, {true, false, false, true});
+  EXPECT_EQ(slow.call(5, plan_wins), "mpi") << "the model gives the plan no gain";
+  EXPECT_EQ(slow.call(3000, plan_wins), "tapa:split=node");
 }
 
 TEST(Autotuner, SharedMemoryBeginsWhereEachRankHasACore) {

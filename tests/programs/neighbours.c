@@ -1,6 +1,7 @@
 /* All-to-alls along the edges of random graphs and small grids, compared with answers that are known without
  * them: blocks are made of who sends which; blocking, nonblocking and persistent ones. Prints for each kind
- * of topology how many bytes were wrong; in mode "wrong" what becomes of wrong arguments. */
+ * of topology how many bytes were wrong; in mode "often" of many calls on one communicator, in mode "wrong"
+ * what becomes of wrong arguments. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -384,6 +385,52 @@ static long exchange(MPI_Comm comm) {
   return wrong;
 }
 
+/* Blocking calls of a few kinds, each so often that what carries it out is tried, compared and settled. */
+static long exchange_often(MPI_Comm comm) {
+  static const int uniform[] = {2, 100, 3000};
+  static struct Topology t;
+  static struct Call call;
+  long wrong = 0;
+  t.comm = comm;
+  learn(&t);
+  for (int i = 0; i < 240; ++i) {
+    choose(&call, i, t.size);
+    call.kind = kBlocking;
+    call.form = i % 5 < 3 ? kUniform : i % 5 == 3 ? kV : kW;
+    call.elements = uniform[i % 3];
+    call.seed %= 7;
+    lay_out(&t, &call);
+    start(&t, &call);
+    wrong += check(&t, &call);
+    if (i % 50 == 0) wrong += all_to_all(&t);
+    free(call.send);
+    free(call.recv);
+  }
+  return wrong;
+}
+
+/* A grid, and a graph in which each rank sends to the next three and to itself. */
+static int often(int rank, int size) {
+  int dims[3] = {0, 0, 0}, in[4], out[4];
+  const int periods[3] = {1, 1, 0}, weights[4] = {1, 1, 1, 1};
+  long wrong[2], all[2];
+  MPI_Comm comm;
+  MPI_Dims_create(size, 3, dims);
+  MPI_Cart_create(MPI_COMM_WORLD, 3, dims, periods, 0, &comm);
+  wrong[0] = exchange_often(comm);
+  MPI_Comm_free(&comm);
+  for (int i = 0; i < 4; ++i) {
+    out[i] = (rank + i) % size;
+    in[i] = (rank + size - i) % size;
+  }
+  MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 4, in, weights, 4, out, weights, MPI_INFO_NULL, 0, &comm);
+  wrong[1] = exchange_often(comm);
+  MPI_Comm_free(&comm);
+  MPI_Allreduce(wrong, all, 2, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+  if (rank == 0) printf("often: grid %ld, graph %ld bytes wrong\n", all[0], all[1]);
+  return all[0] + all[1] != 0;
+}
+
 static long on_grids(MPI_Comm within) {
   int size;
   long wrong = 0;
@@ -455,7 +502,8 @@ static void wrong_arguments(int rank, int size) {
   const int dims[1] = {size}, periods[1] = {1}, minus[2] = {1, -1}, ones[2] = {1, 1}, displs[2] = {0, 1};
   const MPI_Aint places[2] = {0, 4};
   const MPI_Datatype types[2] = {MPI_INT, MPI_DATATYPE_NULL};
-  int send[2] = {1, 2}, recv[2] = {0, 0}, classes[9];
+  int send[2] = {1, 2}, recv[2] = {0, 0}, classes[11];
+  MPI_Request request = MPI_REQUEST_NULL;
   MPI_Comm ring;
   MPI_Cart_create(MPI_COMM_WORLD, 1, dims, periods, 0, &ring);
   MPI_Comm_set_errhandler(ring, MPI_ERRORS_RETURN);
@@ -474,7 +522,10 @@ static void wrong_arguments(int rank, int size) {
     classes[7] =
         code_class(CALL(Neighbor_alltoallv)(send, NULL, displs, MPI_INT, recv, ones, displs, MPI_INT, ring));
     classes[8] = code_class(CALL(Neighbor_alltoall)(send, 1, MPI_INT, recv, 1, MPI_INT, ring));
-    for (int i = 0; i < 9 && rank == 0; ++i) printf("wrong %d: %d\n", i, classes[i]);
+    classes[9] = code_class(CALL(Ineighbor_alltoall)(send, -1, MPI_INT, recv, 1, MPI_INT, ring, &request));
+    classes[10] =
+        code_class(CALL(Ineighbor_alltoall)(send, 1, MPI_DATATYPE_NULL, recv, 1, MPI_INT, ring, &request));
+    for (int i = 0; i < 11 && rank == 0; ++i) printf("wrong %d: %d\n", i, classes[i]);
   }
   MPI_Comm_free(&ring);
 }
@@ -489,9 +540,15 @@ int main(int argc, char** argv) {
     return MPI_Finalize();
   }
   state = argc > 1 ? (unsigned long long)atoll(argv[1]) : 1;
-  const int rounds = argc > 2 ? atoi(argv[2]) : 1;
   MPI_Type_create_resized(MPI_INT, 0, 8, &strided);
   MPI_Type_commit(&strided);
+  if (argc > 1 && strcmp(argv[1], "often") == 0) {
+    failed = often(rank, size);
+    MPI_Type_free(&strided);
+    MPI_Finalize();
+    return failed;
+  }
+  const int rounds = argc > 2 ? atoi(argv[2]) : 1;
   for (int ranks = 1; ranks <= size; ++ranks) {
     MPI_Comm within;
     MPI_Comm_split(MPI_COMM_WORLD, rank < ranks ? 0 : MPI_UNDEFINED, rank, &within);

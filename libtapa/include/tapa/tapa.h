@@ -118,8 +118,8 @@ TAPA_API int TAPA_Ialltoallw_c(const void* sendbuf, const MPI_Count sendcounts[]
 /** @defgroup neighbours All-to-all along the edges of a topology
  * As MPI_Neighbor_alltoall and kin on communicators with a topology, in which a rank may have no neighbours,
  * be its own, or have several edges to another one. Where all ranks share memory, small and large blocks go
- * through it; else calls are MPI's. TAPA_Neighbor_* set a communicator up, as blocking all-to-alls do.
- * Several blocks between the same two ranks are matched as MPI matches them.
+ * through it; else plans carry calls out, or MPI where it is faster. TAPA_Neighbor_* set a communicator up,
+ * as blocking all-to-alls do. Several blocks between the same two ranks are matched as MPI matches them.
  * @{ */
 /** As MPI_Neighbor_alltoall. */
 TAPA_API int TAPA_Neighbor_alltoall(const void* sendbuf, int sendcount, MPI_Datatype sendtype, void* recvbuf,

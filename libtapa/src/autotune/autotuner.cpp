@@ -31,7 +31,7 @@ double ratio(std::size_t a, std::size_t b) {
 }  // namespace
 
 ProbeKey Autotuner::key_of(bool uniform, std::size_t bytes, Offer offer) {
-  return {uniform, offer.mpi && countable(bytes), size_class_of(bytes)};
+  return {uniform, offer.mpi && countable(bytes), size_class_of(bytes), offer.edges};
 }
 
 Competition* Autotuner::find(const ProbeKey& key) const {
@@ -40,10 +40,10 @@ Competition* Autotuner::find(const ProbeKey& key) const {
 }
 
 /// What has decided a size, with MPI or without; or null.
-const Autotuning* Autotuner::ended(bool uniform, std::size_t bytes) const {
+const Autotuning* Autotuner::ended(bool uniform, std::size_t bytes, bool edges) const {
   const Autotuning* found = nullptr;
   for (const bool mpi : {true, false}) {
-    const Competition* const competition = find({uniform, mpi, size_class_of(bytes)});
+    const Competition* const competition = find({uniform, mpi, size_class_of(bytes), edges});
     if (found == nullptr && competition != nullptr) found = competition->ended();
   }
   return found;
@@ -58,7 +58,7 @@ const SizeResult* Autotuner::earlier(bool uniform, std::size_t bytes) const {
 
 Competition* Autotuner::decided_by(const ProbeKey& key) const {
   for (const bool mpi : {true, false}) {
-    Competition* const competition = find({key.uniform, mpi, key.size_class});
+    Competition* const competition = find({key.uniform, mpi, key.size_class, key.edges});
     if (competition != nullptr && competition->now().complete()) return competition;
   }
   return nullptr;
@@ -70,12 +70,12 @@ bool Autotuner::undecided(const ProbeKey& key, std::size_t bytes, bool mean_know
   const Competition* const own = find(key);
   if (own != nullptr && own->needs_review()) return true;
   if (own != nullptr && own->ended() != nullptr) return false;
-  const Competition* const with_mpi = key.mpi ? own : find({key.uniform, true, key.size_class});
+  const Competition* const with_mpi = key.mpi ? own : find({key.uniform, true, key.size_class, key.edges});
   return with_mpi == nullptr || with_mpi->ended() == nullptr;
 }
 
 Autotuner::Fastest Autotuner::fastest(bool uniform, std::size_t bytes, Offer offer, bool not_mpi) const {
-  const Autotuning* const found = ended(uniform, bytes);
+  const Autotuning* const found = ended(uniform, bytes, offer.edges);
   if (found == nullptr) return {};
   for (const std::size_t i : found->ranking()) {
     const Choice& choice = found->choices()[i];
@@ -117,14 +117,14 @@ std::vector<Tried> Autotuner::tried_near(const ProbeKey& key, Offer offer) const
   const Autotuning* nearest = nullptr;
   std::size_t size = 0;
   for (const auto& [other, competition] : runs_) {
-    if (other.uniform != key.uniform || !competition->now().complete()) continue;
+    if (other.uniform != key.uniform || other.edges != key.edges || !competition->now().complete()) continue;
     const double far = ratio(other.size_class, key.size_class);
     if (far > kNearby || (nearest != nullptr && far >= ratio(size, key.size_class))) continue;
     nearest = &competition->now();
     size = other.size_class;
   }
   if (nearest == nullptr) return {};
-  const std::vector<Candidate> then = terms_.source.ranked(size, {false, offer.memory, false});
+  const std::vector<Candidate> then = terms_.source.ranked(size, {false, offer.memory, false, key.edges});
   std::vector<Tried> tried;
   for (std::size_t i = 0; i < nearest->choices().size(); ++i) {
     const auto found =
@@ -137,7 +137,10 @@ std::vector<Tried> Autotuner::tried_near(const ProbeKey& key, Offer offer) const
 std::vector<Choice> Autotuner::choices_for(const ProbeKey& key, std::size_t bytes, Offer offer) const {
   // Inside a node there are shared memory and MPI: messages of ours would be MPI's too.
   const bool one = terms_.source.one_choice();
-  std::vector<Candidate> ranked = terms_.source.ranked(bytes, {false, offer.memory, false});
+  std::vector<Candidate> ranked = terms_.source.ranked(bytes, {false, offer.memory, false, key.edges});
+  // Along edges MPI sends each block by itself, too.
+  if (key.edges && key.mpi && ranked.size() > 1)
+    std::erase_if(ranked, [](const Candidate& c) { return c.choice == Choice{}; });
   if (!one) ranked = corrected(std::move(ranked), tried_near(key, offer));
   std::vector<Choice> choices = plausible(ranked, one ? 1 : kMostPlans);
   // Second, so that a few calls suffice to see whether MPI is faster.
@@ -148,7 +151,7 @@ std::vector<Choice> Autotuner::choices_for(const ProbeKey& key, std::size_t byte
 std::vector<SizeResult> Autotuner::results(int aging) const {
   std::vector<SizeResult> sizes;
   for (const auto& [key, competition] : runs_) {
-    if (!key.mpi) continue;
+    if (!key.mpi || key.edges) continue;
     SizeResult size = competition->result(aging);
     if (!size.plans.empty()) sizes.push_back(std::move(size));
   }

@@ -72,7 +72,7 @@ class Autotuner {
 
  private:
   [[nodiscard]] Competition* find(const ProbeKey& key) const;
-  [[nodiscard]] const Autotuning* ended(bool uniform, std::size_t bytes) const;
+  [[nodiscard]] const Autotuning* ended(bool uniform, std::size_t bytes, bool edges) const;
   [[nodiscard]] const SizeResult* earlier(bool uniform, std::size_t bytes) const;
   [[nodiscard]] std::vector<Tried> tried_near(const ProbeKey& key, Offer offer) const;
   [[nodiscard]] std::vector<Choice> choices_for(const ProbeKey& key, std::size_t bytes, Offer offer) const;

@@ -83,6 +83,12 @@ class Autotuning {
                                         std::uint64_t largest = UINT64_MAX, std::vector<double> mpi = {},
                                         bool stays_at_a_tie = false);
 
+  /// Of a trial: the plan carries out so many calls before it, which are no probes.
+  void put_off(std::uint64_t calls) {
+    incumbent_ = 0;
+    rest_ = calls;
+  }
+
   /// Complete, with the result of an earlier run, the best plan first. Precondition: there is one.
   [[nodiscard]] static Autotuning finished(const std::vector<PlanResult>& best_first);
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -24,6 +25,8 @@ class CandidateSource {
   [[nodiscard]] virtual bool tunes(std::size_t bytes) const = 0;
   /// Whether the choice is the same for all sizes: the ranks share memory.
   [[nodiscard]] virtual bool one_choice() const = 0;
+  /// Blocks of all ranks together: one for each two, or along edges.
+  [[nodiscard]] virtual std::uint64_t blocks(bool edges) const = 0;
   /// Whether this choice carries out the first calls of a size, as MPI is seldom faster by more than a tie:
   /// the ranks have a core each.
   [[nodiscard]] virtual bool memory_first() const = 0;

@@ -16,14 +16,18 @@ constexpr unsigned kReviews = 16;
 // By the model: over what it gives a flat exchange, or over what MPI has taken.
 constexpr double kSureGain = 1.3;
 
+// Along edges MPI's first calls make connections, which takes as long as dozens of a plan's calls. Where a
+// plan should gain far more its trial can wait so long.
+constexpr double kFarGain = 1.5;
+constexpr std::uint64_t kPutOff = 25;
+
 bool is_mpi(const Choice& choice) {
   return choice.algorithm == Algorithm::mpi;
 }
 
 /// The bytes of calls that count for a key, all ranks' together.
-std::pair<std::uint64_t, std::uint64_t> bytes_that_count(const ProbeKey& key, int ranks) {
+std::pair<std::uint64_t, std::uint64_t> bytes_that_count(const ProbeKey& key, std::uint64_t blocks) {
   if (key.uniform) return {0, UINT64_MAX};
-  const auto blocks = static_cast<std::uint64_t>(ranks) * static_cast<std::uint64_t>(ranks);
   return {key.size_class * blocks, std::max<std::uint64_t>(2 * key.size_class, 1) * blocks - 1};
 }
 
@@ -32,19 +36,19 @@ std::pair<std::uint64_t, std::uint64_t> bytes_that_count(const ProbeKey& key, in
 Competition::Competition(Terms& terms, const ProbeKey& key, std::vector<Choice> choices,
                          const SizeResult* earlier, std::size_t bytes, Offer offer)
     : terms_(terms), key_(key), now_(compete(std::move(choices))) {
-  if (earlier != nullptr && key.mpi) begin_from(*earlier, offer);
+  if (earlier != nullptr && key.mpi && !key.edges) begin_from(*earlier, offer);
   tried_ = tried_ || earlier_ != nullptr || !terms.budget.limited() ||
            (terms.source.one_choice() && !terms.source.memory_first());
   if (!tried_) trust_model(bytes, offer);
 }
 
 Autotuning Competition::compete(std::vector<Choice> choices) const {
-  const auto [smallest, largest] = bytes_that_count(key_, terms_.ranks);
+  const auto [smallest, largest] = bytes_that_count(key_, terms_.source.blocks(key_.edges));
   return Autotuning(std::move(choices), terms_.budget, smallest, largest);
 }
 
 Autotuning Competition::trial(Choice plan, std::vector<double> mpi) const {
-  const auto [smallest, largest] = bytes_that_count(key_, terms_.ranks);
+  const auto [smallest, largest] = bytes_that_count(key_, terms_.source.blocks(key_.edges));
   return Autotuning::trial(std::move(plan), terms_.budget, smallest, largest, std::move(mpi),
                            terms_.source.memory_first());
 }
@@ -96,13 +100,14 @@ void Competition::trust_model(std::size_t bytes, Offer offer) {
   if (mpi == choices.end()) return;
   if (terms_.source.memory_first()) return begin_trial(choices.front());
   const auto at = static_cast<std::size_t>(mpi - choices.begin());
-  const std::vector<Candidate> ranked = terms_.source.ranked(bytes, {false, offer.memory, false});
+  const std::vector<Candidate> ranked = terms_.source.ranked(bytes, {false, offer.memory, false, key_.edges});
   const auto flat = std::ranges::find(ranked, Choice{}, &Candidate::choice);
   const double known = now_.times().median(at);
   const double other = known > 0 ? known : flat != ranked.end() ? flat->seconds : 0;
-  const Candidate& best = ranked.front();
-  if (std::ranges::find(choices, best.choice) == choices.end() || other < kSureGain * best.seconds) return;
-  begin_trial(best.choice, now_.times().of(at));
+  const auto best = ranked.begin() + (key_.edges && ranked.size() > 1 && flat == ranked.begin() ? 1 : 0);
+  if (std::ranges::find(choices, best->choice) == choices.end() || other < kSureGain * best->seconds) return;
+  begin_trial(best->choice, now_.times().of(at));
+  if (key_.edges && known <= 0 && other >= kFarGain * best->seconds) now_.put_off(kPutOff);
 }
 
 SizeResult Competition::result(int aging) const {
@@ -119,7 +124,8 @@ SizeResult Competition::result(int aging) const {
 }
 
 std::string Competition::outcome() const {
-  std::string text = (key_.uniform ? "equal blocks of " : "blocks of a mean of ") +
+  std::string text = std::string(key_.edges ? "along edges " : "") +
+                     (key_.uniform ? "equal blocks of " : "blocks of a mean of ") +
                      std::to_string(key_.size_class) + " bytes and more were tuned:";
   for (const std::size_t i : now_.ranking()) {
     text += (text.back() == ':' ? " " : ", ") + to_string(now_.choices()[i]) + " " +

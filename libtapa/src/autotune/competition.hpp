@@ -24,6 +24,7 @@ struct ProbeKey {
   bool uniform = false;
   bool mpi = false;  ///< whether MPI may carry it out
   std::size_t size_class = 0;
+  bool edges = false;  ///< of calls along the edges of a topology
   auto operator<=>(const ProbeKey&) const = default;
 };
 

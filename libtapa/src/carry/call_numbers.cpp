@@ -100,12 +100,23 @@ void CallNumbers::judge(const CommState& state) const {
   }
 }
 
-void CallNumbers::start_counts(const Call& call, const Choice& choice) {
+void CallNumbers::start_counts(const Call& call, const Choice& choice, bool blocks) {
   std::vector<int> members = who_tells(call, choice);
   std::erase(members, call.state->rank());
   outgoing_.clear();
-  for (const Block& block : call.exchange.send) outgoing_.push_back(block.bytes);
-  for (const Block& block : call.exchange.recv) outgoing_.push_back(block.bytes);
+  if (blocks) {
+    const auto ranks = static_cast<std::size_t>(call.state->size());
+    const auto number = [&](const Edges::Side& side, std::size_t first) {
+      for (const Edges::Peer& peer : side.peers)
+        outgoing_[first + static_cast<std::size_t>(peer.rank)] = static_cast<std::size_t>(peer.number);
+    };
+    outgoing_.resize(2 * ranks);
+    number(call.edges->send, 0);
+    number(call.edges->recv, ranks);
+  } else {
+    for (const Block& block : call.exchange.send) outgoing_.push_back(block.bytes);
+    for (const Block& block : call.exchange.recv) outgoing_.push_back(block.bytes);
+  }
   start(call, window_tags::kCounts, std::move(members), outgoing_.size(), true);
 }
 

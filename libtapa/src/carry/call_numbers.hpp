@@ -27,8 +27,9 @@ class CallNumbers {
   void start_verdict(const Call& call);
   /// Throws the CallError that all ranks throw, if some block's ends differ.
   void judge(const CommState& state) const;
-  /// The ranks of a group tell each other their row and their column: what a choice needs to plan.
-  void start_counts(const Call& call, const Choice& choice);
+  /// The ranks of a group tell each other their row and their column: what a choice needs to plan. `blocks`:
+  /// in blocks along edges instead of bytes.
+  void start_counts(const Call& call, const Choice& choice, bool blocks);
   /// All numbers that the counts of this rank's part of the plan depend on, and these counts.
   [[nodiscard]] std::vector<std::size_t> numbers() const;
   [[nodiscard]] Counts counts(const CommState& state, const std::vector<std::size_t>& numbers) const;

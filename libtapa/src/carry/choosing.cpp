@@ -22,14 +22,18 @@ Offer Call::offer() const {
   // Large counts may be more than MPI can be given. Where MPI is the choice for nonblocking calls they have
   // not come here.
   const bool countable = exchange.uniform || !large || rules->mpi_is_forced;
-  const bool memory = mode == Mode::persistent ? own_memory : state->parts()->regions.available();
-  return {has_arguments && mode == Mode::blocking && countable, memory, mode != Mode::blocking};
+  const auto parts = state->parts();
+  const bool memory = mode == Mode::persistent ? own_memory : parts->regions.available();
+  const bool only_memory = edges != nullptr && edges_go_through_memory(*parts, memory);
+  return {has_arguments && mode == Mode::blocking && countable && !only_memory, memory,
+          mode != Mode::blocking, edges != nullptr && !only_memory};
 }
 
 void Choosing::begin() {
   known_.reset();
   key_.clear();
   mean_.reset();
+  edge_bytes_.reset();
   by_memory_ = false;
   decision_.reset();
   tried_.reset();
@@ -66,7 +70,24 @@ bool Choosing::learn_mean(const Call& c) {
   if (mean_ || !c.rules->settings().enable || c.state->parts()->chooser.one_choice()) return true;
   MeanBlock& mean = c.state->parts()->mean;  // only the operation whose turn it is asks it; no lock is held
   const int tag = c.state->parts()->order.mean_tag();
-  mean_ = mean.agree(c.state->space(), tag, c.state->rank(), c.state->size(), total_bytes(c.exchange.send));
+  const std::uint64_t blocks = c.state->parts()->chooser.blocks(false);
+  mean_ = mean.agree(c.state->space(), tag, c.state->rank(), c.state->size(), blocks,
+                     total_bytes(c.exchange.send));
+  return mean_.has_value();
+}
+
+/// The size of blocks along edges, or their mean one; false: not yet.
+bool Choosing::learn_edges(const Call& c, int tag) {
+  if (mean_) return true;
+  CommState& state = *c.state;
+  Neighbourhood& all = state.parts()->neighbourhood;  // as above
+  if (!all.agree(state.space(), tag, state.rank(), *c.edges, *c.rules->topology)) return false;
+  state.parts()->chooser.set_edges(all.shape());
+  if (all.shape().everywhere) mean_ = edge_bytes_ = c.edge_bytes;
+  if (mean_ || state.parts()->chooser.one_choice()) return true;
+  const int mean_tag = state.parts()->order.edges_tag();
+  mean_ = all.mean.agree(state.space(), mean_tag, state.rank(), state.size(), all.shape().blocks,
+                         total_bytes(c.exchange.send));
   return mean_.has_value();
 }
 
@@ -74,7 +95,7 @@ bool Choosing::learn_mean(const Call& c) {
 bool Choosing::next_probe(const Call& c, int tag, std::size_t bytes) {
   if (c.mode != Mode::blocking || (by_memory_ && c.rules->compares())) return true;
   const Offer offer = c.offer();
-  Way way = way_of(*c.state->parts(), c.exchange.uniform, bytes, offer);
+  Way way = way_of(*c.state->parts(), alike(c), bytes, offer);
   if (way.kind == Way::Kind::agree) {
     if (!way.running->agree(c.state->space(), tag, c.state->rank())) return false;
     const auto parts = c.state->parts();
@@ -101,9 +122,10 @@ bool Choosing::next_probe(const Call& c, int tag, std::size_t bytes) {
 
 Choosing::Step Choosing::step(const Call& c, int tag) {
   const bool uniform = c.exchange.uniform;
-  if (!uniform && !learn_mean(c)) return Step::wait;
+  const bool along = c.edges != nullptr && !by_memory_;
+  if (along ? !learn_edges(c, tag) : !uniform && !learn_mean(c)) return Step::wait;
   std::size_t bytes = bytes_per_pair(c.exchange);
-  if (!uniform) {
+  if (!uniform && !along) {
     const auto parts = c.state->parts();
     if (exchange_tells_mean(*parts)) bytes = parts->mean.shared().value_or(0);
   }
@@ -114,7 +136,7 @@ Choosing::Step Choosing::step(const Call& c, int tag) {
       entry_ = uniform_plan(*parts, bytes, offer);
       return Step::chosen;
     }
-    decision_ = by_memory_ ? parts->chooser.decide(bytes, offer) : decide(*parts, uniform, bytes, offer);
+    decision_ = by_memory_ ? parts->chooser.decide(bytes, offer) : decide(*parts, alike(c), bytes, offer);
   }
   if (uniform) {
     plan(c, Counts::uniform(c.state->size(), bytes), {bytes});
@@ -125,9 +147,30 @@ Choosing::Step Choosing::step(const Call& c, int tag) {
     // In shared buffers blocks tell their sizes themselves; MPI has its own way.
     plan(c, Counts::uniform(c.state->size(), bytes_per_pair(c.exchange)), {});
   } else {
-    return Step::counts;
+    return plan_along_edges(c) ? Step::chosen : Step::counts;
   }
   return Step::chosen;
+}
+
+/// From numbers of blocks that are known already.
+bool Choosing::plan_along_edges(const Call& c) {
+  std::optional<Counts> counts;
+  if (edge_bytes_) {
+    const auto parts = c.state->parts();
+    const Counts* const blocks = parts->neighbourhood.blocks(decision_->choice);
+    if (blocks == nullptr) return false;
+    const std::size_t key[2] = {*edge_bytes_, Counts::npos};
+    entry_ = parts->chooser.cache().find(decision_->text, key);
+    if (!entry_) counts = blocks->times(*edge_bytes_);
+  }
+  if (counts) plan(c, *counts, {*edge_bytes_, Counts::npos});
+  return entry_ != nullptr;
+}
+
+void Choosing::take_counts(const Call& c, Counts counts, const std::vector<std::size_t>& key) {
+  if (!edge_bytes_) return plan(c, counts, key);
+  c.state->parts()->neighbourhood.learn(decision_->choice, std::move(counts));
+  static_cast<void>(plan_along_edges(c));
 }
 
 void Choosing::plan(const Call& c, const Counts& counts, const std::vector<std::size_t>& key) {

@@ -22,9 +22,11 @@ struct Call {
   MPI_Comm comm = MPI_COMM_NULL;  ///< blocking: the program's
   Mode mode = Mode::blocking;
   Exchange exchange;
-  bool has_arguments = false;  ///< of one of MPI's forms: MPI could carry it out
-  bool large = false;          ///< with large counts, or of neighbours: MPI_Alltoallw cannot carry it
-  bool own_memory = false;     ///< persistent: it has a region to itself
+  bool has_arguments = false;             ///< of one of MPI's forms: MPI could carry it out
+  bool large = false;                     ///< with large counts, which MPI may not have
+  const Edges* edges = nullptr;           ///< of a call along the edges of a topology
+  std::optional<std::size_t> edge_bytes;  ///< then: of each block, where this rank sends as many along each
+  bool own_memory = false;                ///< persistent: it has a region to itself
   TagWindow tags;
 
   /// What this call can use; alike on all ranks.
@@ -46,13 +48,15 @@ class Choosing {
   enum class Step : std::uint8_t {
     wait,    ///< not yet: the ranks are agreeing
     chosen,  ///< entry() is there
-    counts,  ///< plan() wants counts first
+    counts,  ///< take_counts() wants them first
   };
   /// Goes on; `tag`: of the operation, for what competitions agree on. Throws CallError.
   [[nodiscard]] Step step(const Call& call, int tag);
-  /// The choice of a call whose counts are wanted, and its plan for them.
+  /// The choice of a call whose counts are wanted: in bytes, or in blocks that all have the same size.
   [[nodiscard]] const Choice& choice() const { return decision_->choice; }
-  void plan(const Call& call, const Counts& counts, const std::vector<std::size_t>& key);
+  [[nodiscard]] bool wants_blocks() const { return edge_bytes_.has_value(); }
+  /// `key`: what they depend on.
+  void take_counts(const Call& call, Counts counts, const std::vector<std::size_t>& key);
 
   [[nodiscard]] const std::shared_ptr<PlanEntry>& entry() const { return entry_; }
   /// The competition whose probe the call is.
@@ -69,11 +73,17 @@ class Choosing {
 
  private:
   [[nodiscard]] bool learn_mean(const Call& call);
+  [[nodiscard]] bool learn_edges(const Call& call, int tag);
   [[nodiscard]] bool next_probe(const Call& call, int tag, std::size_t bytes);
+  [[nodiscard]] bool plan_along_edges(const Call& call);
+  void plan(const Call& call, const Counts& counts, const std::vector<std::size_t>& key);
+  /// Whether all blocks that are not empty by the edges are known to have one size.
+  [[nodiscard]] bool alike(const Call& call) const { return call.exchange.uniform || edge_bytes_; }
 
   std::shared_ptr<const Counts> known_;
   std::vector<std::size_t> key_;
-  std::optional<std::size_t> mean_;  // agreed
+  std::optional<std::size_t> mean_;        // agreed
+  std::optional<std::size_t> edge_bytes_;  // of all blocks along edges, where all ranks know it
   bool by_memory_ = false;
   std::optional<Decision> decision_;
   std::optional<ProbeKey> tried_;

@@ -116,7 +116,7 @@ class HandedCall final : public HandedToMpi {
       check_arguments(arguments, peers, false);
     }
     const Arguments& given = staged_ ? staged_->arguments() : arguments;
-    if (how == HandOver::as_made || is_intercomm(arguments.comm)) {
+    if (how == HandOver::as_made || arguments.neighbours || is_intercomm(arguments.comm)) {
       call_.emplace(given, peers, arguments.comm);
     } else {
       normalise(given, peers, blocks_);
@@ -245,7 +245,7 @@ void check_before_mpi(const Arguments& arguments) {
 /// Of a blocking call that the ranks have not agreed on.
 HandOver way_to_mpi(const Arguments& arguments, const Route& route) {
   if (route.how == HandOver::staged) return HandOver::staged;
-  if (route.reason == reasons::wrong) return HandOver::as_made;
+  if (route.reason == reasons::wrong || (route.chosen && arguments.neighbours)) return HandOver::as_made;
   if (route.chosen)
     return !route.state->rules().mpi_is_forced && wants_bytes(arguments) ? HandOver::bytes
                                                                          : HandOver::as_made;

@@ -57,6 +57,7 @@ void Operation::begin(std::shared_ptr<CommState> state, Mode mode, const char* f
   stage_ = Stage::turn;
   outcome_ = {};
   call_.has_arguments = call_.large = call_.own_memory = false;
+  call_.edges = nullptr;
   mpi_seconds_.reset();
   call_.tags = {};
   window_.begin();
@@ -88,7 +89,9 @@ void Operation::leave_queue() {
 void Operation::take_arguments(const Arguments& arguments, bool judges) {
   call_.has_arguments = true;
   judging_ = judges;
-  call_.large = arguments.large || arguments.neighbours;
+  call_.large = arguments.large;
+  call_.edges = arguments.neighbours ? arguments.edges : nullptr;
+  call_.edge_bytes = edge_bytes(arguments);
   normalise(arguments, call_.state->size(), call_.exchange);
   if (call_.mode == Mode::blocking) return;
   types_.hold(call_.exchange.recv);
@@ -220,7 +223,7 @@ bool Operation::step_numbers() {
       break;
     default: {
       const std::vector<std::size_t> numbers = numbers_.numbers();
-      choosing_.plan(call_, numbers_.counts(*call_.state, numbers), numbers);
+      choosing_.take_counts(call_, numbers_.counts(*call_.state, numbers), numbers);
       take_plan();
     }
   }
@@ -236,7 +239,7 @@ bool Operation::step_plan() {
     case Choosing::Step::wait:
       return false;
     case Choosing::Step::counts:
-      numbers_.start_counts(call_, choosing_.choice());
+      numbers_.start_counts(call_, choosing_.choice(), choosing_.wants_blocks());
       stage_ = Stage::counts;
       return true;
     default:

@@ -62,6 +62,20 @@ std::optional<EqualBlocks> equal_blocks(const Call& c, const ShmBuffers& buffers
   return EqualBlocks{send, recv};
 }
 
+/// Blocks that come along edges must fit in those that are received, as sizes there are taken from senders.
+void require_room(const RankPlan& plan, const std::vector<Block>& recv) {
+  for (const Step& step : plan.steps) {
+    for (const Segment& to : plan.to(step)) {
+      if (to.buffer != Buffer::recv) continue;
+      const std::size_t room = recv[static_cast<std::size_t>(to.block)].bytes;
+      if (to.offset + to.bytes <= room) continue;
+      throw CallError(MPI_ERR_TRUNCATE, "rank " + std::to_string(to.block) + " sends " +
+                                            std::to_string(to.offset + to.bytes) +
+                                            " bytes or more, expected " + std::to_string(room));
+    }
+  }
+}
+
 }  // namespace
 
 void Run::choose(const Call& c, std::shared_ptr<PlanEntry> entry, ShmBuffers* own) {
@@ -117,6 +131,7 @@ void Run::begin_plan(const Call& c) {
   const int first_tag = c.tags.first + window_tags::kPlan;
   const bool sums = c.rules->check == Check::data;
   try {
+    if (c.edges != nullptr) require_room(*entry_->plan, c.exchange.recv);
     staging_.pack(c.exchange);
     staged_ = true;
     executor_->bind(staging_.send(), staging_.recv());

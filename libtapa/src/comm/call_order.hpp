@@ -44,6 +44,7 @@ class CallOrder {
   [[nodiscard]] int free_tag() const { return first_; }        ///< which windows are free
   [[nodiscard]] int mean_tag() const { return first_ + 1; }    ///< the mean block
   [[nodiscard]] int sparse_tag() const { return first_ + 2; }  ///< and those behind it: sparse exchanges
+  [[nodiscard]] int edges_tag() const { return first_ + kSetAside - 1; }  ///< what is known of edges
 
   /// Operations that are being prepared, in the order of their calls. Only the first may start MPI
   /// collectives on the private communicator, so that all ranks start them in the same order.

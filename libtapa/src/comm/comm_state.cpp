@@ -87,6 +87,7 @@ void CommState::release() {
     parts_->tuner.reset();
     parts_->chooser.cache().clear();
     parts_->mean.give_up();
+    parts_->neighbourhood.give_up();
     rounds = parts_->regions.close();
   }
   leave_world(membership_, rank_, rounds);
@@ -218,6 +219,7 @@ void CommState::follow(const std::shared_ptr<const Options>& options, MachineVie
   machine.gpu_memory = device.way == DeviceWay::mpi;
   parts_->chooser.set(options, std::move(machine));
   parts_->mean.forget();
+  parts_->neighbourhood.forget();
   parts_->last = {};
   parts_->regions.expect_sleepers(options->settings().wait == Wait::sleep);
   parts_->rules = std::make_shared<const Rules>(

@@ -17,6 +17,7 @@
 #include "comm/call_order.hpp"
 #include "comm/device_calls.hpp"
 #include "comm/mean_block.hpp"
+#include "comm/neighbourhood.hpp"
 #include "comm/plan_chooser.hpp"
 #include "comm/setup.hpp"
 #include "comm/shared_regions.hpp"
@@ -69,6 +70,7 @@ struct CommParts {
   PlanChooser chooser;
   Autotuner tuner;
   MeanBlock mean;
+  Neighbourhood neighbourhood;
   SharedRegions regions;
   Report report;
   Traffic traffic;  // of calls whose blocks differ, for the report

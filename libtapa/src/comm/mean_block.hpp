@@ -14,10 +14,11 @@ namespace tapa {
 /// tell it on the side (shared()), all others by a sum that is under way while calls go on (agree()).
 class MeanBlock {
  public:
-  /// Called in turn by each such call with the bytes that it sends; nothing until the number is there. `tag`:
-  /// for this alone. Throws CallError. No lock may be held, as MPI is called.
+  /// Called in turn by each such call with the bytes that it sends; nothing until the number is there.
+  /// `blocks`: that all ranks send together; `tag`: for this alone. Throws CallError. No lock may be held, as
+  /// MPI is called.
   [[nodiscard]] std::optional<std::size_t> agree(const MessageSpace& space, int tag, int rank, int ranks,
-                                                 std::size_t own_bytes);
+                                                 std::uint64_t blocks, std::size_t own_bytes);
 
   /// A call over shared buffers has ended in which all ranks together sent so many bytes; nothing: the call
   /// was left to MPI.

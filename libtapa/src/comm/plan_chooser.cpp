@@ -17,7 +17,13 @@ void PlanChooser::set(std::shared_ptr<const Options> options, MachineView machin
   cache_.set_limit(options_->settings().keep);
 }
 
+std::uint64_t PlanChooser::blocks(bool edges) const {
+  const auto ranks = static_cast<std::uint64_t>(ranks_);
+  return edges ? edges_.blocks : ranks * ranks;
+}
+
 std::vector<Candidate> PlanChooser::ranked(std::size_t bytes, Offer offer) const {
+  if (offer.edges) return rank_along_edges(*machine_.topology, machine_.rates, edges_, bytes, offer);
   // MPI is a candidate only where it was measured: its time cannot be predicted.
   const bool mpi_measured = std::ranges::any_of(
       machine_.measurements, [](const Measurement& m) { return m.choice.algorithm == Algorithm::mpi; });

@@ -38,6 +38,9 @@ class PlanChooser final : public CandidateSource {
   /// What plans depend on is new: what was decided before is forgotten.
   void set(std::shared_ptr<const Options> options, MachineView machine);
 
+  /// What all ranks know of edges, before anything is decided for calls along them.
+  void set_edges(const EdgeShape& edges) { edges_ = edges; }
+
   [[nodiscard]] const std::shared_ptr<const Options>& options() const { return options_; }
   [[nodiscard]] const MachineView& machine() const { return machine_; }
   [[nodiscard]] int ranks() const { return ranks_; }
@@ -45,6 +48,7 @@ class PlanChooser final : public CandidateSource {
   [[nodiscard]] std::vector<Candidate> ranked(std::size_t bytes, Offer offer) const override;
   [[nodiscard]] bool tunes(std::size_t bytes) const override;
   [[nodiscard]] bool one_choice() const override;
+  [[nodiscard]] std::uint64_t blocks(bool edges) const override;
   [[nodiscard]] bool memory_first() const override;
   [[nodiscard]] bool possible(const Choice& choice, bool memory) const override;
 
@@ -84,6 +88,7 @@ class PlanChooser final : public CandidateSource {
   int ranks_;
   std::shared_ptr<const Options> options_;
   MachineView machine_;
+  EdgeShape edges_;
   bool warned_fallback_ = false;
   std::optional<Decided> decided_;  ///< by ranks, not forced
   PlanCache cache_;

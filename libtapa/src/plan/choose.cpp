@@ -193,6 +193,22 @@ std::vector<Candidate> rank_candidates(const Topology& topology, const Rates& ra
   return list;
 }
 
+// By the model of an all-to-all that moves as many bytes: a plan's messages are nearly as many as there,
+// those of each rank to each other one are fewer.
+std::vector<Candidate> rank_along_edges(const Topology& topology, const Rates& rates, const EdgeShape& shape,
+                                        std::size_t bytes, Offer offer) {
+  const auto ranks = static_cast<std::uint64_t>(topology.ranks);
+  const std::size_t mean = (bytes * shape.blocks + ranks * ranks - 1) / (ranks * ranks);
+  std::vector<Candidate> list = rank_candidates(topology, rates, {}, mean, offer);
+  std::erase_if(list, [](const Candidate& c) {
+    return c.choice != Choice{} && c.choice.algorithm != Algorithm::tapa &&
+           c.choice.algorithm != Algorithm::leaders;
+  });
+  for (Candidate& c : list) c.seconds *= c.choice == Choice{} ? shape.share : 1;
+  std::ranges::stable_sort(list, {}, &Candidate::seconds);
+  return list;
+}
+
 std::string in_microseconds(double seconds) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f us", seconds * 1e6);

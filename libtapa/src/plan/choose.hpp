@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,6 +40,7 @@ struct Offer {
   bool memory = false;  ///< the ranks share memory; counts only where the topology is one node
   /// It runs overlapped with computation: between two looks at it, steps in lock-step stand still.
   bool overlapped = false;
+  bool edges = false;  ///< its blocks go along the edges of a topology, through messages
   friend bool operator==(const Offer&, const Offer&) = default;
 };
 
@@ -55,6 +57,18 @@ struct Offer {
 [[nodiscard]] std::vector<Candidate> rank_candidates(const Topology& topology, const Rates& rates,
                                                      const std::vector<Measurement>& measurements,
                                                      std::size_t bytes, Offer offer);
+
+/// What all ranks know of the edges of a communicator's topology.
+struct EdgeShape {
+  std::uint64_t blocks = 0;  ///< that all ranks send together
+  double share = 1;          ///< of the pairs of ranks on different nodes: those that have a block
+  bool everywhere = false;   ///< each rank sends one: all know the size of equal blocks
+};
+
+/// The plans for blocks of `bytes` along edges, cheapest first: each block by itself, or those between two
+/// nodes together.
+[[nodiscard]] std::vector<Candidate> rank_along_edges(const Topology& topology, const Rates& rates,
+                                                      const EdgeShape& shape, std::size_t bytes, Offer offer);
 
 /// Whether plans were timed at sizes on both sides of this one.
 [[nodiscard]] bool covered(const std::vector<Measurement>& measurements, std::size_t bytes);

@@ -42,6 +42,14 @@ Counts Counts::partial(int ranks, std::vector<int> known, std::vector<std::size_
   return c;
 }
 
+Counts Counts::times(std::size_t factor) const {
+  Counts c = *this;
+  c.uniform_ *= factor;
+  for (std::size_t& bytes : c.rows_) bytes *= factor;
+  for (std::size_t& bytes : c.columns_) bytes *= factor;
+  return c;
+}
+
 bool Counts::knows(int src, int dst) const {
   return kind_ != Kind::partial || slot_[static_cast<std::size_t>(src)] >= 0 ||
          slot_[static_cast<std::size_t>(dst)] >= 0;

@@ -23,6 +23,9 @@ class Counts {
   static Counts partial(int ranks, std::vector<int> known, std::vector<std::size_t> rows,
                         std::vector<std::size_t> columns);
 
+  /// The same with blocks so many times as long.
+  [[nodiscard]] Counts times(std::size_t factor) const;
+
   [[nodiscard]] int ranks() const { return ranks_; }
 
   /// Whether the block's size is known here.

@@ -87,10 +87,11 @@ bool mpi_takes_it_here() {
 }
 
 /// Bytes of every block of a call, or nothing where they may differ.
-std::optional<std::size_t> uniform_bytes(const Arguments& arguments) {
-  const Side& side = arguments.recv;
+std::optional<std::size_t> uniform_bytes(const Arguments& arguments, CommState& state) {
+  const Side& side = arguments.neighbours ? arguments.send : arguments.recv;
   if (arguments.form != Form::uniform || side.type == MPI_DATATYPE_NULL || side.count < 0)
     return std::nullopt;
+  if (arguments.neighbours && !state.parts()->neighbourhood.shape().everywhere) return std::nullopt;
   return static_cast<std::size_t>(side.count) * type_info(side.type).size;
 }
 
@@ -105,18 +106,12 @@ bool mpi_cannot(const Arguments& arguments) noexcept {
   }
 }
 
-/// Why a neighbourhood's calls are MPI's; null: they go through memory. Alike on all ranks, who know neither
-/// the others' edges nor their blocks.
+/// Why a neighbourhood's calls are MPI's; null: they may not be. Alike on all ranks.
 const char* reason_for_mpi_of_neighbours(CommState& state) {
   const Rules& rules = state.rules();
   if (!rules.settings().enable) return reasons::disabled;
   if (rules.mpi_is_forced) return reasons::asked;
-  if (state.device_calls() != nullptr) return reasons::device;
-  const auto& plan = rules.settings().plan;
-  const auto parts = state.parts();
-  const bool memory = parts->regions.available() && parts->chooser.one_choice() &&
-                      (!plan || plan->algorithm == Algorithm::memory);
-  return memory ? nullptr : reasons::apart;
+  return state.device_calls() != nullptr ? reasons::device : nullptr;
 }
 
 /// Why a call that is not blocking is MPI's although its communicator is set up; null: it is not. Decided at
@@ -130,12 +125,17 @@ const char* reason_for_mpi(const Arguments& arguments, CommState& state) {
   if (rules.mpi_is_forced && !persistent) return reasons::asked;
   // Nothing can be agreed now, and buffers may be in GPU memory.
   if (rules.leaves_persistent()) return reasons::device;
-  if (arguments.neighbours) return reason_for_mpi_of_neighbours(state);
+  if (arguments.neighbours) {
+    if (const char* const reason = reason_for_mpi_of_neighbours(state)) return reason;
+  }
   if (persistent && (!is_drop_in() || mpi_cannot(arguments))) return nullptr;
-  const std::optional<std::size_t> bytes = uniform_bytes(arguments);
+  const std::optional<std::size_t> bytes = uniform_bytes(arguments, state);
   const auto parts = state.parts();
-  const Offer offer{!persistent, parts->regions.available(), true};
+  const bool memory = parts->regions.available();
+  if (arguments.neighbours && edges_go_through_memory(*parts, memory)) return nullptr;
+  const Offer offer{!persistent, memory, true, arguments.neighbours};
   if (leaves_unproven(*parts, bytes, offer)) return reasons::proven;
+  if (arguments.neighbours) return nullptr;
   if (persistent || !bytes || *bytes == 0 || !countable(*bytes)) return nullptr;
   return uniform_plan(*parts, *bytes, offer)->choice.algorithm == Algorithm::mpi ? reasons::proven : nullptr;
 }

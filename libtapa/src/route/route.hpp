@@ -33,7 +33,6 @@ inline constexpr char device[] = "buffers may be in GPU memory";
 inline constexpr char no_progress[] = "nothing would make it progress";
 inline constexpr char proven[] = "no plan is known to be faster";
 inline constexpr char asked[] = "TAPA_PLAN=mpi";
-inline constexpr char apart[] = "neighbours that share no memory";
 inline constexpr char tags[] = "no tags are left";
 inline constexpr char disabled[] = "TAPA_ENABLE=0";
 inline constexpr char tried[] = "tried in comparison";

@@ -31,6 +31,11 @@ std::shared_ptr<PlanEntry> uniform_plan(CommParts& parts, std::size_t bytes, Off
   return parts.chooser.plan_for("", decision, Counts::uniform(parts.chooser.ranks(), bytes), key, bytes);
 }
 
+bool edges_go_through_memory(const CommParts& parts, bool memory) {
+  const auto& plan = parts.chooser.options()->settings().plan;
+  return memory && parts.chooser.one_choice() && (!plan || plan->algorithm == Algorithm::memory);
+}
+
 bool leaves_unproven(const CommParts& parts, std::optional<std::size_t> bytes, Offer offer) {
   if (!parts.tuner.limited() || parts.chooser.forced()) return false;
   if (offer.memory && parts.chooser.one_choice()) {

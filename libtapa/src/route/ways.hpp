@@ -40,6 +40,9 @@ struct Way {
 /// The plan for blocks that all have `bytes` bytes.
 [[nodiscard]] std::shared_ptr<PlanEntry> uniform_plan(CommParts& parts, std::size_t bytes, Offer offer);
 
+/// Whether calls along edges go through memory, for all sizes. `memory`: there is such for them.
+[[nodiscard]] bool edges_go_through_memory(const CommParts& parts, bool memory);
+
 /// Whether calls that are no probes are MPI's, as no plan is known to be faster and the program did not ask
 /// for one. `bytes`: of all blocks, nothing where they differ.
 [[nodiscard]] bool leaves_unproven(const CommParts& parts, std::optional<std::size_t> bytes, Offer offer);

@@ -124,6 +124,11 @@ void refuse_count(const TypeInfo& info, MPI_Count count) {
                                      std::to_string(info.size) + " bytes exceeds the address space");
 }
 
+std::optional<std::size_t> edge_bytes(const Arguments& a) {
+  if (!a.neighbours || a.form != Form::uniform || a.edges->send.peers.empty()) return std::nullopt;
+  return block_bytes(type_info(a.send.type), a.send.count);
+}
+
 void normalise(const Arguments& a, int ranks, Exchange& exchange) {
   if (a.neighbours) {
     exchange.in_place = exchange.uniform = false;

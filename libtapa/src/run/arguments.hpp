@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -107,6 +108,9 @@ struct Exchange {
   if (__builtin_mul_overflow(count, info.size, &bytes) || bytes < 0) refuse_count(info, count);
   return static_cast<std::size_t>(bytes);
 }
+
+/// Bytes of each block that a call sends along edges, where it sends some and all have as many.
+[[nodiscard]] std::optional<std::size_t> edge_bytes(const Arguments& arguments);
 
 /// Offset of a peer's block from the buffer.
 [[nodiscard]] inline MPI_Aint block_offset(Form form, const Side& side, const TypeInfo& info, int peer) {
