@@ -148,7 +148,8 @@ CommState* own_state(MPI_Comm comm) {
 
 /// The same of a call that sets it up.
 CommState* state_in_set_up(MPI_Comm comm) {
-  if (remembered_state(comm) == nullptr && !is_mpis_own(comm)) static_cast<void>(state_to_set_up(comm));
+  if (!is_drop_in() && remembered_state(comm) == nullptr && !is_mpis_own(comm))
+    static_cast<void>(state_to_set_up(comm));
   return own_state(comm);
 }
 
