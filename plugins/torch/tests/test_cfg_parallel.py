@@ -12,7 +12,6 @@ from torch import nn
 import dit_torch
 import ranks
 import tiny
-from dit_torch._library import library
 from tiny_models import TINY, installed
 
 STEPS = 4
@@ -352,7 +351,6 @@ def _anew() -> tuple[str, bool]:
     return str(told.value), torch.allclose(every, one, rtol=0, atol=1e-5)
 
 
-@pytest.mark.skipif(library() is None, reason="torch.distributed's groups do not get over a rank that failed")
 def test_halves_begin_anew_after_a_rank_failed() -> None:
     told = ranks.run(4, _anew, timeout=60)
     assert [again for _, again in told] == [True] * 4

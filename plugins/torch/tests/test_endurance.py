@@ -13,7 +13,6 @@ import torch.distributed as dist
 
 import endurance
 import ranks
-from dit_torch._library import library
 
 
 def _images_in_a_row(schedule: str, policy: str) -> dict[str, list[int]]:
@@ -27,7 +26,6 @@ def test_images_in_a_row_leak_nothing(schedule: str, policy: str) -> None:
         assert not endurance.grown(held), held
 
 
-@pytest.mark.skipif(library() is None, reason="torch.distributed's own exchange waits for its own time-out")
 @pytest.mark.parametrize("halves", [[], ["halves"]])
 def test_a_rank_that_is_killed_is_named(halves: list[str]) -> None:
     size = 4 if halves else 3

@@ -21,9 +21,6 @@ import ranks
 import tiny
 from dit_torch._library import library
 
-pytestmark = pytest.mark.skipif(
-    library() is None, reason="torch.distributed's groups do not get over a rank that failed"
-)
 SOON = 3.0  # seconds, of machines that are busy; the time limit is 300
 
 
@@ -83,6 +80,7 @@ def _require_told(told: list[tuple[str, float]], own: str, failing: bool, on: in
     assert own in words if failing else f"rank {on} failed" in words and own in words, told
 
 
+@pytest.mark.parametrize("alone", [False, True], ids=["as-it-is", "without-library"])
 @pytest.mark.parametrize(
     ("size", "where", "schedule", "error", "around"),
     [
@@ -94,8 +92,16 @@ def _require_told(told: list[tuple[str, float]], own: str, failing: bool, on: in
     ],
 )
 def test_all_ranks_fail_at_once_and_go_on(
-    size: int, where: str, schedule: str, error: type[BaseException], around: bool
+    size: int,
+    where: str,
+    schedule: str,
+    error: type[BaseException],
+    around: bool,
+    alone: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if alone:
+        monkeypatch.setattr(dit_torch.group, "library", lambda: None)
     for rank, told in enumerate(ranks.run(size, _fails_twice, where, schedule, error, around)):
         for on, one in zip((1, 0), told["told"], strict=True):
             _require_told(one, error.__name__, rank == on, on)
@@ -215,6 +221,7 @@ def _remembering() -> dict[str, Any]:
     return {"first": first, "again": again, "told": told}
 
 
+@pytest.mark.skipif(library() is None, reason="policies need libdit_torch.so")
 def test_a_policy_forgets_what_it_sent() -> None:
     for rank, told in enumerate(ranks.run(2, _remembering)):
         _require_told(told["told"], "MemoryError", rank == 1, 1)

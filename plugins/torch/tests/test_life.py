@@ -191,7 +191,6 @@ def _one_rank_fails(where: str, schedule: str) -> dict[str, Any]:
     return {"words": str(told.value), "one": one.numpy(), "after": after.numpy(), "every": every.numpy()}
 
 
-@pytest.mark.skipif(library() is None, reason="torch.distributed's groups do not get over a rank that failed")
 @pytest.mark.parametrize(
     ("where", "schedule"),
     [
@@ -375,7 +374,6 @@ if ending == "some":
 """
 
 
-@pytest.mark.skipif(library() is None, reason="torch.distributed's groups do not get over a rank that failed")
 @pytest.mark.parametrize(
     ("failing", "ending"), [("0", "anew"), ("1", "anew"), ("1", "apart"), ("1", "together"), ("1", "some")]
 )

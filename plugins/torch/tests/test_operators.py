@@ -26,7 +26,7 @@ def compare_with_reference() -> int:
     compared = 0
     for number, case in enumerate(CASES):
         name = make(group, f"exchange {number}", case, torch.float32, CPU)
-        reference.make_exchange(name, layout_of(case, group.size), group.rank, None)
+        reference.make_exchange(name, layout_of(case, group.size), group)
         x = [source(name, case, what, number, torch.float32, group.rank) for what in range(4)]
         how = preparation(case, 1 + number % 2, 1 + number % 2, torch.float32, case.heads)
         ours, plain = torch.ops.dit, torch.ops.dit_reference

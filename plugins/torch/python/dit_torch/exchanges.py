@@ -194,7 +194,7 @@ class Exchanges:
         shape = self._shape(key)
         name = f"{self.group.name}.{self.owner}/{shape}.{key.unit}{'' if key.has_value else '.no-value'}"
         library = self.group.library
-        reference.make_exchange(name, layout, self.group.rank, self.group.process_group)
+        reference.make_exchange(name, layout, self.group)
         if library is not None:
             attention = self._attention(key)
             self.group.on_device |= key.device.type == "cuda"

@@ -236,6 +236,15 @@ class Group:
                 return gathered(x, self.size, self.process_group)
             return gathered(x, self.size, self.control, self.alarm.look)
 
+    def all_to_all(self, to: Tensor, x: Tensor, to_splits: list[int], splits: list[int]) -> None:
+        """As torch.distributed's all_to_all_single; carried as gather_tensors does. Collective."""
+        with self.named():
+            if x.is_cuda:
+                dist.all_to_all_single(to, x, to_splits, splits, group=self.process_group)
+            else:
+                work = dist.all_to_all_single(to, x, to_splits, splits, group=self.control, async_op=True)
+                wait_for(work, self.alarm.look, self.control, to, x)
+
     def sum_tensors(self, x: Tensor) -> Tensor:
         """The sum of everybody's x, all of one shape, the same bits on all ranks. Carried as gather_tensors
         does. Collective."""

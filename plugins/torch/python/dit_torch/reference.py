@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
+from .group import Group
 from .layout import Layout
 
 QUERY, KEY, VALUE, OUTPUT = range(4)
@@ -23,16 +23,15 @@ class _Exchange:
     """What stands behind a name."""
 
     layout: Layout
-    rank: int
-    group: dist.ProcessGroup | None
+    group: Group
     under_way: dict[int, Tensor] = field(default_factory=dict)  # by `what`
 
 
 _exchanges: dict[str, _Exchange] = {}
 
 
-def make_exchange(name: str, layout: Layout, rank: int, group: dist.ProcessGroup | None) -> None:
-    _exchanges[name] = _Exchange(layout, rank, group)
+def make_exchange(name: str, layout: Layout, group: Group) -> None:
+    _exchanges[name] = _Exchange(layout, group)
 
 
 def free_exchange(name: str) -> None:
@@ -72,7 +71,7 @@ def _scattered(layout: Layout, rows: list[range], sender: int, receiver: int) ->
 
 def _blocks(exchange: _Exchange, what: int) -> tuple[list, list]:
     """For each peer the (rows, heads) that are sent, and those that are received."""
-    layout, rank = exchange.layout, exchange.rank
+    layout, rank = exchange.layout, exchange.group.rank
     send, receive = [], []
     for peer in range(layout.ranks):
         if what == OUTPUT:
@@ -111,12 +110,11 @@ def _exchanged(outgoing: list[Tensor], counts: list[int], exchange: _Exchange) -
     x = torch.cat(outgoing)
     arrived = x.new_empty(sum(counts))
     size = x.element_size()
-    dist.all_to_all_single(
+    exchange.group.all_to_all(
         arrived.view(torch.uint8),
         x.view(torch.uint8),
         [count * size for count in counts],
         [part.numel() * size for part in outgoing],
-        group=exchange.group,
     )
     return arrived
 
@@ -127,7 +125,7 @@ def _flat(x: Tensor, block: tuple[list[range], range]) -> Tensor:
 
 def _all_to_all(x: Tensor, exchange: _Exchange, what: int) -> Tensor:
     send, receive = _blocks(exchange, what)
-    target = x.new_empty(target_shape(exchange.layout, exchange.rank, what))
+    target = x.new_empty(target_shape(exchange.layout, exchange.group.rank, what))
     counts = [sum(piece.numel() for piece in _pieces(target, block)) for block in receive]
     arrived = _exchanged([_flat(x, block) for block in send], counts, exchange)
     at = 0
@@ -142,7 +140,7 @@ def move_back(gradient: Tensor, name: str, what: int) -> Tensor:
     """From the gradient of what arrived that of what was sent: what went to several ranks gets their sum."""
     exchange = _exchanges[name]
     send, receive = _blocks(exchange, what)
-    source = gradient.new_zeros(source_shape(exchange.layout, exchange.rank, what))
+    source = gradient.new_zeros(source_shape(exchange.layout, exchange.group.rank, what))
     counts = [sum(piece.numel() for piece in _pieces(source, block)) for block in send]
     arrived = _exchanged([_flat(gradient, block) for block in receive], counts, exchange)
     at = 0
@@ -217,7 +215,7 @@ def _prepared(
     """dit_prepare: RMSNorm and rotary position embedding in fp32, of a tensor in the sequence layout."""
     if norm == 0 and rope == 0:
         return x
-    layout, rank = exchange.layout, exchange.rank
+    layout, rank = exchange.layout, exchange.group.rank
     y = x.float()
     if norm != 0:
         at = layout.sequence_places(rank)[0][1]
@@ -268,7 +266,8 @@ def start(
     after: Tensor | None = None,
 ) -> Tensor:
     own = _exchanges[exchange]
-    expected = own.layout.query_shape(own.rank) if what == OUTPUT else own.layout.sequence_shape(own.rank)
+    rank = own.group.rank
+    expected = own.layout.query_shape(rank) if what == OUTPUT else own.layout.sequence_shape(rank)
     if what in (KEY, VALUE):
         expected = (*expected[:2], own.layout.kv_heads, expected[3])
     if tuple(x.shape) != expected:
@@ -286,7 +285,7 @@ def _(x: Tensor, *args: object, **kwargs: object) -> Tensor:
 def _arrived(x: Tensor, exchange: str, what: int) -> Tensor:
     """Of the shape of what arrives, and like x."""
     own = _exchanges[exchange]
-    return x.new_empty(target_shape(own.layout, own.rank, what))
+    return x.new_empty(target_shape(own.layout, own.group.rank, what))
 
 
 @torch.library.custom_op("dit_reference::finish", mutates_args=(), schema=_FINISH)
