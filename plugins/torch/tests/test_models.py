@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 
 import dit_torch
 import ranks
 import tiny
+from dit_torch._library import library
 
 
 def _once(name: str, heads: int, schedules: tuple[str, ...], inputs: dict[str, Any]) -> dict[str, Any]:
@@ -44,3 +46,19 @@ def test_result_is_that_of_one_rank(name: str, size: int, heads: int) -> None:
             np.testing.assert_allclose(outputs[schedule], outputs["one"], rtol=0, atol=1e-5)
             np.testing.assert_array_equal(outputs[schedule], outputs["flat"])
         np.testing.assert_array_equal(outputs["after"], outputs["one"])
+
+
+def _between_nodes(*arguments: Any) -> dict[str, Any]:
+    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    return _once(*arguments)
+
+
+@pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
+@pytest.mark.parametrize("name", ["flux", "flux2"])
+def test_result_between_nodes(name: str) -> None:
+    """There attention's output travels while the MLP's part of a projection is computed."""
+    schedules = ("flat", "v-first", "pipelined")
+    for outputs in ranks.run(3, _between_nodes, name, 5, schedules, {"batch": 2}):
+        for schedule in schedules:
+            np.testing.assert_allclose(outputs[schedule], outputs["one"], rtol=0, atol=1e-5)
+            np.testing.assert_array_equal(outputs[schedule], outputs["flat"])

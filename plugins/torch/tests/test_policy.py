@@ -117,6 +117,7 @@ def _with_trial(pays: bool) -> tuple[np.ndarray, int, str]:
 
 
 def _exact() -> np.ndarray:
+    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
     model = tiny.flux(3)
     dit_torch.enable(model)
     with torch.no_grad():
@@ -378,6 +379,7 @@ def _with_budget(budget: int | None) -> tuple[list[np.ndarray], dict[str, str], 
 
 
 def _exact_texts() -> list[np.ndarray]:
+    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
     model = tiny.flux(3)
     dit_torch.enable(model)
     with torch.no_grad():

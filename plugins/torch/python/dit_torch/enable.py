@@ -98,8 +98,7 @@ def enable(
     transformer (or the pipeline that it is in) with the same inputs and gets the same, whole output.
 
     :param group: of torch.distributed; None: all ranks
-    :param schedule: "flat", "v-first", "pipelined", or "auto"; all give the same bits, FLUX.1 and FLUX.2 to
-        rounding
+    :param schedule: "flat", "v-first", "pipelined", or "auto"; all give the same bits
     :param policy: how Q, K, V and the output travel: "exact"; a preset ("balanced", "fast", "paper",
         ...), V-Major ("v-major:..."), a policy file's text or "@PATH" of one send less, and are lossy
     :param steps: with such a policy: denoising steps of an image, or the pipeline's scheduler

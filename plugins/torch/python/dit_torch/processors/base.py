@@ -7,8 +7,8 @@ else could be computed while they travel. Which of it happens when is the schedu
     v-first    V leaves before Q and K are projected, Q before K is; what needs none of them comes last
     pipelined  v-first for each sample of the batch by itself: while one travels another is attended
 
-Where something needs no attention either, the last two compute it while the output travels. All give the same
-bits, but where a projection takes its inputs apart for that (beside_mlp.py): they are rounded once more.
+Between nodes, and GPUs that do not reach each other, what needs no attention is computed while the output
+travels. All give the same bits.
 """
 
 from __future__ import annotations
@@ -95,16 +95,19 @@ class Processor:
         if self.parallel.schedule_of(exchange, v) == "flat":
             q, k, v = exchange.scatter_qkv(projections.query(), projections.key(), v, layer, of_q, of_k)
             projections.beside()
-            return exchange.gather(kernel(q, k, v, mask), layer).flatten(2, 3)
-        under_way = self._start(exchange, projections, v, of_q, of_k, layer)
-        projections.beside()
-        q, k, v = self._finish(exchange, under_way, layer)
+        else:
+            under_way = self._start(exchange, projections, v, of_q, of_k, layer)
+            projections.beside()
+            q, k, v = self._finish(exchange, under_way, layer)
         o = kernel(q, k, v, mask)
-        if not projections.has_behind():
+        if not self._has_behind(projections):
             return exchange.gather(o, layer).flatten(2, 3)
         output = exchange.start(OUTPUT, o, layer)
         projections.behind()
         return exchange.finish(output, layer).flatten(2, 3)
+
+    def _has_behind(self, projections: Projections) -> bool:
+        return not self.parallel.group.one_node and projections.has_behind()
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Any) -> Tensor:
         return attend(q, k, v, mask, self._attention_backend).to(q.dtype)
@@ -165,7 +168,8 @@ class Processor:
             o = kernel(q, k, v, own)
             outputs.append(exchange.start(OUTPUT, o, layer, after=last))
             last = outputs[-1].token
-        projections.behind()
+        if self._has_behind(projections):
+            projections.behind()
         return torch.cat([e.finish(o, layer) for e, o in zip(exchanges, outputs, strict=True)])
 
 

@@ -21,9 +21,8 @@ class BesideMlp(Projections):
         return is_plain(self.linear)
 
     def behind(self) -> None:
-        if is_plain(self.linear):
-            weight = self.linear.weight[:, -self.mlp.shape[-1] :]
-            self.added = F.linear(self.mlp, weight, self.linear.bias)
+        weight = self.linear.weight[:, -self.mlp.shape[-1] :]
+        self.added = F.linear(self.mlp, weight, self.linear.bias)
 
     def output(self, o: Tensor) -> Tensor:
         """The Linear's, of attention's output: [batch, rows, heads * head_dim]."""
