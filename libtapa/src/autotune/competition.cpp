@@ -72,7 +72,9 @@ void Competition::begin_from(const SizeResult& earlier, Offer offer) {
     case ResultsStart::Kind::mpi: {
       std::vector<PlanResult> known = earlier.plans;
       std::erase_if(known, [&](const PlanResult& plan) { return !is_mpi(plan.choice) && !has(plan.choice); });
-      if (!terms_.source.memory_first()) std::ranges::stable_partition(known, is_mpi, &PlanResult::choice);
+      if (!terms_.source.memory_first())  // not that of std::ranges: clang 14 does not compile it
+        std::stable_partition(known.begin(), known.end(),
+                              [](const auto& plan) { return is_mpi(plan.choice); });
       if (known.size() < 2) return;  // nothing that MPI could be compared with later
       now_ = Autotuning::finished(known);
       earlier_ = &earlier;
