@@ -24,7 +24,8 @@ stop() { # the number of a signal
   local run
   run=${running:-$(jobs -p)}  # the signal may come before its number is noted
   # shellcheck disable=SC2086
-  if [ -n "$run" ]; then kill -TERM $run 2>/dev/null; wait $run 2>/dev/null; fi
+  # To its group, too: timeout may not know its program yet, and would leave it.
+  if [ -n "$run" ]; then kill -TERM $run 2>/dev/null; kill -TERM -- -${run//$'\n'/ -} 2>/dev/null; wait $run 2>/dev/null; fi
   exit $((128 + $1))
 }
 trap 'stop 2' INT
