@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <new>
 #include <span>
-
-#include "exchange/plugin_config.hpp"
 
 namespace dit {
 namespace {
@@ -48,23 +45,8 @@ Outcome outcome_of(Ranks& ranks, std::size_t rank, const Outcome& mine) {
 
 Outcome current_outcome() noexcept {
   Outcome outcome;
-  const auto note = [&](int status, const char* words) {
-    outcome.status = status;
-    std::snprintf(outcome.words.data(), outcome.words.size(), "%s", words);
-  };
-  try {
-    throw;
-  } catch (const PluginFailure& failure) {
-    note(failure.status(), failure.what());
-  } catch (const ConfigError& error) {
-    note(DIT_ERROR_ARGUMENT, error.what());
-  } catch (const std::bad_alloc&) {
-    note(DIT_ERROR_MEMORY, "out of memory");
-  } catch (const std::exception& error) {
-    note(DIT_ERROR_INTERNAL, error.what());
-  } catch (...) {
-    note(DIT_ERROR_INTERNAL, "unknown exception");
-  }
+  outcome.status = status_of_exception(
+      [&](const char* words) { std::snprintf(outcome.words.data(), outcome.words.size(), "%s", words); });
   return outcome;
 }
 

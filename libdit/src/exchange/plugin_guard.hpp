@@ -42,24 +42,36 @@ inline void note_words(std::string& last_error, const char* words) noexcept {
   }
 }
 
+/// The status of the exception that is handled now, whose words `note` is given.
+template <class Note>
+dit_status status_of_exception(const Note& note) noexcept {
+  try {
+    throw;
+  } catch (const PluginFailure& failure) {
+    note(failure.what());
+    return failure.status();
+  } catch (const ConfigError& error) {
+    note(error.what());
+    return DIT_ERROR_ARGUMENT;
+  } catch (const std::bad_alloc&) {
+    note("out of memory");
+    return DIT_ERROR_MEMORY;
+  } catch (const std::exception& error) {
+    note(error.what());
+  } catch (...) {
+    note("unknown exception");
+  }
+  return DIT_ERROR_INTERNAL;
+}
+
 /// Runs `body` and returns DIT_OK, or what it threw as a status, with the words in `last_error`.
 template <typename Body>
 dit_status guarded(std::string& last_error, Body&& body) noexcept {
   try {
     std::forward<Body>(body)();
     return DIT_OK;
-  } catch (const PluginFailure& failure) {
-    note_words(last_error, failure.what());
-    return failure.status();
-  } catch (const ConfigError& error) {
-    note_words(last_error, error.what());
-    return DIT_ERROR_ARGUMENT;
-  } catch (const std::bad_alloc&) {
-    note_words(last_error, "out of memory");
-    return DIT_ERROR_MEMORY;
-  } catch (const std::exception& error) {
-    note_words(last_error, error.what());
-    return DIT_ERROR_INTERNAL;
+  } catch (...) {
+    return status_of_exception([&](const char* words) { note_words(last_error, words); });
   }
 }
 

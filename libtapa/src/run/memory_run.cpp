@@ -14,17 +14,22 @@ bool may_be_dense(const Arguments& a, const Side& side) {
   return a.form != Form::w && (a.neighbours ? !a.edges_of(side).repeats : a.form == Form::v);
 }
 
+/// A dense block of `count` elements, so many bytes behind `first`; none where there are no bytes.
+template <class Offset>
+void put_block(ShmBlock& block, std::byte* first, const TypeInfo& info, MPI_Count count,
+               const Offset& offset) {
+  block = {};
+  if (count == 0) return;
+  const std::size_t bytes = block_bytes(info, count);
+  if (bytes != 0) block = {address_at(first, offset()), bytes, 0};
+}
+
 /// Of v, with counts and displacements of these types: its own loop, as sparse calls have little else to do.
 template <class Count, class Displ>
-void put_blocks(const Side& side, const TypeInfo& info, const Count* counts, const Displ* displs,
+void put_blocks(std::byte* first, const TypeInfo& info, const Count* counts, const Displ* displs,
                 std::span<ShmBlock> blocks) {
-  std::byte* const first = address_at(side.buffer, info.first);
-  for (std::size_t peer = 0; peer < blocks.size(); ++peer) {
-    blocks[peer] = {};
-    if (counts[peer] == 0) continue;
-    const std::size_t bytes = block_bytes(info, counts[peer]);
-    if (bytes != 0) blocks[peer] = {address_at(first, displs[peer] * info.extent), bytes, 0};
-  }
+  for (std::size_t peer = 0; peer < blocks.size(); ++peer)
+    put_block(blocks[peer], first, info, counts[peer], [&] { return displs[peer] * info.extent; });
 }
 
 /// The blocks of a side; false where they are not such.
@@ -32,20 +37,19 @@ bool dense_blocks(const Arguments& a, const Side& side, int ranks, std::vector<S
   if (!may_be_dense(a, side)) return false;
   const TypeInfo info = type_info(side.type);
   if (!info.always_dense()) return false;
+  std::byte* const first = address_at(side.buffer, info.first);
   if (!a.neighbours) {
     blocks.resize(static_cast<std::size_t>(ranks));
-    side.counts != nullptr ? put_blocks(side, info, side.counts, side.displs, blocks)
-                           : put_blocks(side, info, side.large_counts, side.large_displs, blocks);
+    side.counts != nullptr ? put_blocks(first, info, side.counts, side.displs, blocks)
+                           : put_blocks(first, info, side.large_counts, side.large_displs, blocks);
     return true;
   }
   blocks.assign(static_cast<std::size_t>(ranks), {});
   const Edges::Side& edges = a.edges_of(side);
   for (const Edges::Peer& peer : edges.peers) {
     const int at = edges.blocks[static_cast<std::size_t>(peer.first)];
-    const std::size_t bytes = block_bytes(info, side.count_of(at));
-    if (bytes == 0) continue;
-    std::byte* const data = address_at(side.buffer, block_offset(a.form, side, info, at) + info.first);
-    blocks[static_cast<std::size_t>(peer.rank)] = {data, bytes, 0};
+    put_block(blocks[static_cast<std::size_t>(peer.rank)], first, info, side.count_of(at),
+              [&] { return block_offset(a.form, side, info, at); });
   }
   return true;
 }

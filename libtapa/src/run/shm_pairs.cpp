@@ -24,7 +24,7 @@ void ShmExchange::begin_pairs() {
   const auto begin = [&](std::uint32_t m, bool sends, bool receives) {
     if (sends) {
       sending_.push_back(m);
-      slots.expect_writing(m, std::min(send_[m].bytes, slots.slot_bytes()));
+      slots.expect_writing(m, send_[m].bytes);
       if (send_[m].bytes > slots.slot_bytes()) slots.note_long();
     }
     if (receives) pending_.push_back(m);

@@ -38,6 +38,11 @@ def _end(process: Any) -> int | str | None:
     return "killed"
 
 
+def be_a_node() -> None:
+    """To the library this rank is a node of its own, from the next enable() on."""
+    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+
+
 def run(ranks: int, body: Callable[..., Any], *args: Any, timeout: float = 300.0, **named: Any) -> list[Any]:
     """body(*args, **named) on each rank; what it returned (plain data, numpy arrays), by rank. Fails with the
     words of the first rank that failed."""

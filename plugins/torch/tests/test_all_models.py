@@ -7,7 +7,6 @@ import os
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
 from torch import nn
 
 import dit_torch
@@ -70,7 +69,7 @@ def test_processors_of_ours_with_each_schedule(schedule: str, size: int) -> None
 
 def _lossy(name: str) -> tuple[float, list[np.ndarray]]:
     """How far from exact, and what comes out of two steps; each rank is on a node of its own."""
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     entry = tiny_models.TINY[name]
     model, given = entry.make(), entry.inputs(1)
     with torch.no_grad():

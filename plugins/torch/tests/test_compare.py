@@ -100,7 +100,7 @@ def _picture(transformer: nn.Module, prompt: str, seed: int) -> np.ndarray:
 
 def _alone() -> dict[str, tuple[list[np.ndarray], int, int]]:
     """The same pictures by enable() alone, in 8 bits; bytes of the first one: sent, and exact."""
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     transformer, told = _transformer(), {}
     for policy in ("exact", *POLICIES):
         made, traffic = [], []
@@ -118,7 +118,7 @@ def _alone() -> dict[str, tuple[list[np.ndarray], int, int]]:
 
 
 def _compared(page: Path) -> Any:
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     transformer = _transformer()
     return dit_torch.compare(
         lambda prompt, seed: _picture(transformer, prompt, seed),
@@ -176,7 +176,7 @@ def test_where_nothing_is_coded_it_says_so() -> None:
 
 
 def _refused(page: Path, fails: str) -> str:
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     transformer, made = _transformer(), []
 
     def call(prompt: str, seed: int) -> np.ndarray:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
 from torch._dynamo.utils import counters
 
 import dit_torch
@@ -58,7 +56,7 @@ def test_one_graph(name: str, schedule: str, whole: bool, graphs: int) -> None:
 
 
 def _compiled_with_policy(dynamic: bool | None) -> list[np.ndarray | int]:
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     model = tiny.flux(4, num_layers=6, num_single_layers=6)
     given = tiny.flux_inputs()
     images = []
@@ -86,7 +84,7 @@ def test_layers_with_a_policy_share_graphs(dynamic: bool | None) -> None:
 
 def _compiled_with_other_steps() -> tuple[list[np.ndarray], list[int]]:
     """Pictures of 2 and of 3 steps in turn, without and with a second branch."""
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     model = tiny.flux(3)
     given, other = tiny.flux_inputs(), tiny.flux_inputs(seed=1)
     images, graphs = [], []

@@ -9,14 +9,13 @@ import sys
 
 import pytest
 import torch
-import torch.distributed as dist
 
 import endurance
 import ranks
 
 
 def _images_in_a_row(schedule: str, policy: str) -> dict[str, list[int]]:
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     return endurance.images_in_a_row(torch.device("cpu"), 200, schedule, policy)
 
 

@@ -204,7 +204,7 @@ def test_halves_fail_together(size: int, on: int, steps: int, branch: int) -> No
 
 def _remembering() -> dict[str, Any]:
     """A lossy policy: what was sent before the failure is forgotten, on all ranks."""
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     model = tiny.flux(3)
     dit_torch.enable(model, policy="balanced", steps=3, adapt=False)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 import numpy as np
@@ -55,7 +54,7 @@ def _pictures(compiled: bool, **options: Any) -> list[np.ndarray]:
 
 def _compared(policy: str, compiled: bool) -> dict[str, list[np.ndarray]]:
     """Pictures exact, by Ulysses on half of the ranks, and by halves of them."""
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     size = dist.get_world_size() // 2
     halves = [dist.new_group(list(range(first, first + size))) for first in (0, size)]
     ways: dict[str, dict[str, Any]] = {
@@ -86,7 +85,7 @@ def test_as_the_policy_on_as_many_ranks(policy: str, compiled: bool) -> None:
 
 def _within_budget() -> tuple[int, int, dict[str, str]]:
     """What is remembered at most with "auto", of a budget that one of its ways needs."""
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     model, held = tiny.qwenimage(4), []
     budget: int | None = None
     with torch.no_grad():

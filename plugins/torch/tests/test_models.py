@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
 
 import dit_torch
 import ranks
@@ -37,19 +36,26 @@ if os.environ.get("DIT_TORCH_TEST_LONG"):
     CASES += [(2, 5), (3, 3), (5, 5), (7, 3), (7, 5)]
 
 
-@pytest.mark.parametrize(("size", "heads"), CASES)
-@pytest.mark.parametrize("name", sorted(tiny.MODELS))
-def test_result_is_that_of_one_rank(name: str, size: int, heads: int) -> None:
-    schedules = ("flat", "v-first", "pipelined")
-    for outputs in ranks.run(size, _once, name, heads, schedules, {"batch": 2}):
-        for schedule in schedules:
+SCHEDULES = ("flat", "v-first", "pipelined")
+
+
+def _require_one_rank(told: list[dict[str, Any]]) -> None:
+    """Of _once(): one rank's outputs, the same bits with all schedules, and one rank's after disable()."""
+    for outputs in told:
+        for schedule in SCHEDULES:
             np.testing.assert_allclose(outputs[schedule], outputs["one"], rtol=0, atol=1e-5)
             np.testing.assert_array_equal(outputs[schedule], outputs["flat"])
         np.testing.assert_array_equal(outputs["after"], outputs["one"])
 
 
+@pytest.mark.parametrize(("size", "heads"), CASES)
+@pytest.mark.parametrize("name", sorted(tiny.MODELS))
+def test_result_is_that_of_one_rank(name: str, size: int, heads: int) -> None:
+    _require_one_rank(ranks.run(size, _once, name, heads, SCHEDULES, {"batch": 2}))
+
+
 def _between_nodes(*arguments: Any) -> dict[str, Any]:
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     return _once(*arguments)
 
 
@@ -57,8 +63,4 @@ def _between_nodes(*arguments: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["flux", "flux2"])
 def test_result_between_nodes(name: str) -> None:
     """There attention's output travels while the MLP's part of a projection is computed."""
-    schedules = ("flat", "v-first", "pipelined")
-    for outputs in ranks.run(3, _between_nodes, name, 5, schedules, {"batch": 2}):
-        for schedule in schedules:
-            np.testing.assert_allclose(outputs[schedule], outputs["one"], rtol=0, atol=1e-5)
-            np.testing.assert_array_equal(outputs[schedule], outputs["flat"])
+    _require_one_rank(ranks.run(3, _between_nodes, name, 5, SCHEDULES, {"batch": 2}))

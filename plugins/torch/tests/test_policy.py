@@ -25,7 +25,7 @@ STEPS = (1.0, 0.75, 0.5, 0.25)
 def _images(policy: str, seeds: list[int], steps: int = len(STEPS), nodes: bool = True) -> list[np.ndarray]:
     """Pictures of a few steps, one after the other, each rank on a node of its own."""
     if nodes:
-        os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+        ranks.be_a_node()
     model = tiny.flux(3)
     dit_torch.enable(model, policy=policy, steps=steps, adapt=False)
     pictures = []
@@ -96,7 +96,7 @@ def test_inside_a_node_a_preset_reads_no_timestep() -> None:
 
 def _with_trial(pays: bool) -> tuple[np.ndarray, int, str]:
     """A picture with fp8 where a trial finds that, how often one was made, and what is reported."""
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     trials = []
 
     def try_policy(self: Library, group: str, attention: Attention) -> Trial:
@@ -117,7 +117,7 @@ def _with_trial(pays: bool) -> tuple[np.ndarray, int, str]:
 
 
 def _exact() -> np.ndarray:
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     model = tiny.flux(3)
     dit_torch.enable(model)
     with torch.no_grad():
@@ -141,7 +141,7 @@ def test_a_preset_is_off_where_exact_transfers_are_faster() -> None:
 def _followed(pays: list[bool]) -> tuple[list[tuple[float, int]], list[np.ndarray]]:
     """What is told of forward passes of a short text, then of a longer one, where trials find that; and the
     outputs."""
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     told: list[tuple[float, int]] = []
 
     def try_policy(self: Library, group: str, attention: Attention) -> Trial:
@@ -181,7 +181,7 @@ def test_a_pass_is_followed_later_while_the_policy_is_off() -> None:
 
 
 def _really_tried() -> tuple[bool, str]:
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     model = tiny.flux(3)
     dit_torch.enable(model, policy="fp8", steps=2)
     with torch.no_grad():
@@ -199,7 +199,7 @@ def test_ranks_come_to_one_answer() -> None:
 
 def _on_links(seconds: float) -> tuple[str, str, int, np.ndarray]:
     """The schedule before and after a forward pass where exact exchanges take so long."""
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     asked = []
 
     def are_fast(self: Exchanges, name: str) -> bool:
@@ -244,7 +244,7 @@ def test_what_is_wrong_with_a_policy_is_said() -> None:
 
 def _equal_steps(name: str, policy: str, steps: int) -> list[float]:
     """How far from exact each of a picture's steps is, all with the same input: each rank on its own node."""
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     make, inputs = tiny.MODELS[name]
     model = make(4)
     given = inputs(batch=1)
@@ -300,7 +300,7 @@ def test_a_processor_of_several_layers_knows_no_layer() -> None:
 
 def _guided(branches: int | None) -> tuple[float, int, np.ndarray]:
     """Bytes sent and the last step of two pictures of FLUX with true guidance: two prompts a step."""
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     model = tiny.flux(3)
     dit_torch.enable(model, policy="balanced", steps=len(STEPS), branches=branches, adapt=False)
     given = [tiny.flux_inputs(), tiny.flux_inputs()]
@@ -331,7 +331,7 @@ def _given_up(scheduler: bool, after: int) -> list[np.ndarray]:
     """A picture after one that was given up at a higher timestep, and the same picture alone."""
     from diffusers import FlowMatchEulerDiscreteScheduler
 
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     made = FlowMatchEulerDiscreteScheduler()
     pictures = []
     for before in (after, 0):
@@ -366,7 +366,7 @@ def test_a_scheduler_tells_a_picture_from_one_that_was_given_up() -> None:
 
 def _with_budget(budget: int | None) -> tuple[list[np.ndarray], dict[str, str], int]:
     """A step of a short and of a long text, and what is remembered."""
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     model = tiny.flux(3)
     dit_torch.enable(model, policy="fast", steps=2, branches=1, adapt=False, reference_bytes=budget)
     outputs = []
@@ -379,7 +379,7 @@ def _with_budget(budget: int | None) -> tuple[list[np.ndarray], dict[str, str], 
 
 
 def _exact_texts() -> list[np.ndarray]:
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     model = tiny.flux(3)
     dit_torch.enable(model)
     with torch.no_grad():
@@ -405,7 +405,7 @@ def test_shapes_that_would_remember_too_much_are_exact() -> None:
 
 def _guidance_within_budget(budget: int | None) -> tuple[dict[str, str], list[int]]:
     """A picture with a short text, then one with a longer text and guidance."""
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     model = tiny.flux(3)
     dit_torch.enable(model, policy="fast", steps=2, adapt=False, reference_bytes=budget)
     short, long, other = (tiny.flux_inputs(text=text, seed=seed) for text, seed in ((5, 0), (12, 0), (12, 1)))
@@ -427,7 +427,7 @@ def test_what_is_used_has_the_budget_before_what_was_used() -> None:
 
 def _bytes_by(rules: list[dict[str, str]], name: str = "flux", **inputs: int) -> float:
     """What a step sends between nodes under these rules."""
-    os.environ["TAPA_DEVICE_NODE"] = f"node {dist.get_rank()}"
+    ranks.be_a_node()
     make, given = tiny.MODELS[name]
     model = make(4)
     text = json.dumps({"format": "dit-wire-policy", "version": 1, "rules": rules})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -257,7 +256,7 @@ def test_halves_of_several_ranks(size: int) -> None:
 
 def _between_nodes() -> tuple[list[float], int, str]:
     """The schedule is decided once for all sizes. Samples whose texts differ have a mask."""
-    os.environ["TAPA_DEVICE_NODE"] = f"node {torch.distributed.get_rank()}"
+    ranks.be_a_node()
     model = tiny.qwenimage(4)
     calls = [
         tiny.qwenimage_inputs(text, 2, width=width) for text, width in ((9, 5), (12, 5), (14, 7), (17, 4))
