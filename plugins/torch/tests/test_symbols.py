@@ -71,7 +71,8 @@ FAMILIES: dict[str, tuple[Callable[[int], Any], Callable[..., dict[str, Any]]]] 
     **{name: _of_table(cls) for name, cls in OF_TABLE.items()},
 }
 GUIDED = ["qwenimage", "flux", "wan", "sd3"]
-WHOLE = [*GUIDED, "ltx"]
+# Of the others diffusers' own code branches on what tensors hold.
+WHOLE = [name for name in FAMILIES if name not in ("hunyuan-video-1.5", "lumina2", "qwenimage21", "z-image")]
 # Text length and width of the picture: other lengths first, then other widths.
 SIZES = [(9, 5), (10, 5), (11, 5), (12, 5), (12, 6), (13, 7), (14, 4)]
 
