@@ -134,4 +134,5 @@ class Lifetime(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's job in the background ignores it, and so would its programs
     harness.main()

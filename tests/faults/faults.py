@@ -450,6 +450,7 @@ def main() -> int:
     options = parser.parse_args()
     if unknown := set(options.groups) - set(groups):
         parser.error(f"GROUP is {unknown.pop()}, expected one of {', '.join(groups)}")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's job in the background ignores it, and so would its programs
     faults = Faults(options)
     for group in options.groups or groups:
         getattr(faults, group)()
