@@ -29,6 +29,37 @@ TEST(DeviceCost, IsNearWhatWasMeasured) {
   near(128 << 20, 382.2);
 }
 
+/// GPUs of one node, in pairs that reach each other or alone, joined by memory of their host.
+Topology through_host(int pairs, int of_each) {
+  Topology topology = make_uniform_topology({pairs, of_each});
+  topology.nic_level = static_cast<int>(topology.levels.size());
+  topology.levels[0].name = "gpu";
+  topology.levels[0].link.device_bandwidth = 450e9;
+  topology.levels[1].also = {"host"};
+  topology.levels[1].link.device_bandwidth = 63e9;
+  return topology;
+}
+
+// And between two whose peers are refused, PCIe 5.
+TEST(DeviceCost, ThroughMemoryOfTheHostItIsNearWhatWasMeasured) {
+  const Topology two = through_host(2, 1);
+  const auto near = [&](std::size_t block, double measured) {
+    EXPECT_NEAR(predict_device(two, block << 20).value() * 1e6, measured, 0.1 * measured) << block;
+  };
+  near(7, 253);
+  near(16, 488);
+  near(64, 1651);
+}
+
+TEST(DeviceCost, PairsSendTheRestThroughTheHost) {
+  const double pairs = predict_device(through_host(2, 2), 16 << 20).value();
+  const double alone = predict_device(through_host(4, 1), 16 << 20).value();
+  const double reached = predict_device(node_of(4, 63e9), 16 << 20).value();
+  EXPECT_LT(pairs, 0.75 * alone) << "two blocks of three, and one beside them";
+  EXPECT_GT(pairs, 0.6 * alone);
+  EXPECT_GT(alone, reached);
+}
+
 TEST(DeviceCost, GrowsWithBytesAndPeersAndFallsWithRates) {
   EXPECT_LT(predict_device(node_of(2, 450e9), 1 << 20).value(),
             predict_device(node_of(2, 450e9), 2 << 20).value());

@@ -2,10 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <string>
+
 #include "report_row.hpp"
 
 namespace tapa {
 namespace {
+
+std::string words_of(const std::vector<LevelBytes>& levels) {
+  std::string text;
+  for (const LevelBytes& level : levels)
+    text += (text.empty() ? "" : ", ") + level.name + " " + std::to_string(std::lround(level.bytes));
+  return text;
+}
 
 TEST(Traffic, ABlockCountsForTheCallsAroundIt) {
   Traffic traffic;
@@ -40,22 +50,27 @@ TEST(Traffic, CallsWithEqualBlocksSendAsMuchToEach) {
 
 TEST(Traffic, GoesByTheFastestCommonLevel) {
   const Topology topology = make_uniform_topology({2, 2, 2});
-  const auto levels = bytes_by_level(topology, 2, std::vector<double>{1, 2, 4, 8, 16, 32, 64, 128});
-  ASSERT_EQ(levels.size(), 3U);
-  EXPECT_EQ(levels[0].name, "socket");
-  EXPECT_EQ(levels[0].bytes, 8) << "what it keeps is not sent";
-  EXPECT_EQ(levels[1].bytes, 1 + 2);
-  EXPECT_EQ(levels[2].name, "world");
-  EXPECT_EQ(levels[2].bytes, 16 + 32 + 64 + 128);
+  const auto levels = bytes_by_level(topology, 2, std::vector<double>{1, 2, 4, 8, 16, 32, 64, 128}, {});
+  EXPECT_EQ(words_of(levels), "gpu 0, host 0, socket 8, node 3, world 240") << "what it keeps is not sent";
 }
 
 TEST(Traffic, OfOneNodeGoesByTheNode) {
   Topology topology = make_uniform_topology({1, 3});
   topology.merge_equal_levels();
-  const auto levels = bytes_by_level(topology, 0, std::vector<double>{1, 2, 4});
-  ASSERT_EQ(levels.size(), 1U);
-  EXPECT_EQ(levels[0].name, "node");
-  EXPECT_EQ(levels[0].bytes, 6);
+  const auto levels = bytes_by_level(topology, 0, std::vector<double>{1, 2, 4}, {});
+  EXPECT_EQ(words_of(levels), "gpu 0, host 0, node 6");
+}
+
+// Two pairs with bridges on a host, and one of another host: who is within reach on another node is so by
+// NICs.
+TEST(Traffic, BetweenGpusGoesByWhatJoinsThem) {
+  const Topology topology = make_uniform_topology({2, 4});
+  Traffic traffic;
+  for (std::size_t peer = 0; peer < 5; ++peer) traffic.add_of_gpus(peer, 1 << peer, peer == 2 || peer == 3);
+  traffic.add_of_gpus(0, 16, false);
+  const std::vector<double> sent{32, 2, 1000, 8, 64};
+  EXPECT_EQ(words_of(bytes_by_level(topology, 2, sent, traffic.of_gpus())),
+            "gpu 8, host 19, node 15, world 64");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 /* Stands for NVML on a node of four GPUs: 0 and 1 are joined by two NVLinks 3.0 and have one each to a
  * switch; 2 has a link that is down, 3 none. PCIe: 4.0 x16, but 3.0 x8 of GPU 3, which is in MIG mode with
- * two parts, 0 and 2. And for CUDA's driver, of a process that uses the device FAKE_CUDA_DEVICE. */
+ * two parts, 0 and 2. GPU 2 may not write to 3; whether it reads 1 is not known. And for CUDA's driver, of a
+ * process that uses the device FAKE_CUDA_DEVICE. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +70,12 @@ int nvmlDeviceGetNvLinkRemoteDeviceType(void* device, unsigned link, int* type) 
   (void)device;
   *type = link < 2 ? 0 : 2;
   return 0;
+}
+int nvmlDeviceGetP2PStatus(void* from, void* to, int what, int* status) {
+  const int gpu = *(int*)from;
+  const int other = *(int*)to;
+  *status = gpu == 2 && other == 3 && what == 1 ? 2 : gpu == 2 && other == 1 && what == 0 ? 6 : 0;
+  return gpu == 1 && other == 3 ? 3 : 0;
 }
 int nvmlDeviceGetUUID(void* device, char* uuid, unsigned length) {
   const int number = *(int*)device;

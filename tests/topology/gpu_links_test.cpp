@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 /// A record of a rank of node nd0 that drives `gpu`; `gpus`: as tapa-info --json of such a machine has them.
 Record rank_on(int gpu, int gpus, const std::string& links_of_each, int gpus_on_a_socket) {
@@ -140,6 +141,142 @@ TEST(GpuLinks, Rates) {
   EXPECT_EQ(short_pci("0001:1a:00.0"), "0001:1a:00.0");
 }
 
+/// Four GPUs of PCIe 4.0, two on each socket: `bridge` joins each to another, which alone it reaches.
+std::vector<Record> bridged(const std::vector<std::size_t>& bridge) {
+  std::vector<GpuLinks> gpus(4);
+  for (std::size_t g = 0; g < 4; ++g)
+    gpus[g] = {"0000:0" + std::to_string(g) + ":00.0", "NVIDIA", 31.5e9, {}};
+  refuse_peers(gpus);
+  for (std::size_t g = 0; g < bridge.size(); ++g) {
+    gpus[g].links = {{gpus[bridge[g]].pci, 4, 14e9}};
+    std::erase(gpus[g].refuses, gpus[bridge[g]].pci);
+  }
+  std::vector<Record> records(4);
+  for (int r = 0; r < 4; ++r) {
+    Record& record = records[static_cast<std::size_t>(r)];
+    record.host = record.node = "nd0";
+    record.gpus = gpus;
+    record.gpu = {"NVIDIA", gpus[static_cast<std::size_t>(r)].pci, r / 2, r, -1};
+    record.numa = record.socket = r / 2;
+  }
+  return records;
+}
+
+TEST(GpuReach, CardsThatRefuseEachOtherAreJoinedByTheirHost) {
+  const Topology topology = merge_records(bridged({}));
+  EXPECT_EQ(topology.check(), "");
+  EXPECT_THAT(names(topology), ElementsAre("socket", "world"));
+  EXPECT_THAT(topology.levels[1].also, ElementsAre("host", "node"));
+  EXPECT_EQ(topology.find_level("gpu"), -1);
+  for (int level = 0; level < 2; ++level) {
+    EXPECT_TRUE(topology.through_host(level)) << level;
+    EXPECT_EQ(topology.levels[static_cast<std::size_t>(level)].link.device_bandwidth, 31.5e9) << level;
+  }
+}
+
+TEST(GpuReach, PairsWithBridgesAreALevel) {
+  const Topology pairs = merge_records(bridged({1, 0, 3, 2}));
+  const Topology read = read_topology(write_topology(pairs), "test");
+  for (const Topology& topology : {pairs, read}) {
+    const int gpu = topology.find_level("gpu");
+    ASSERT_EQ(gpu, 0);
+    EXPECT_EQ(topology.find_level("nvlink"), 0);
+    EXPECT_FALSE(topology.through_host(0));
+    EXPECT_TRUE(topology.through_host(1));
+    EXPECT_EQ(topology.levels[0].link.device_bandwidth, 56e9);
+    EXPECT_EQ(topology.levels[1].link.device_bandwidth, 31.5e9);
+  }
+  EXPECT_FALSE(pairs.subset({0, 1}).through_host(0)) << "they reach each other";
+  EXPECT_TRUE(pairs.subset({1, 2}).through_host(pairs.subset({1, 2}).level_of(0, 1)));
+}
+
+TEST(GpuReach, BridgesAcrossSocketsAreKeptAndSocketsAreNot) {
+  const Topology topology = merge_records(bridged({2, 3, 0, 1}));
+  EXPECT_EQ(topology.check(), "");
+  EXPECT_THAT(topology.levels[0].group, ElementsAre(0, 1, 0, 1));
+  EXPECT_EQ(topology.find_level("gpu"), 0);
+  EXPECT_EQ(topology.find_level("socket"), -1);
+  EXPECT_TRUE(topology.through_host(topology.level_of(0, 1)));
+}
+
+TEST(GpuReach, ALinkThatIsRefusedIsNone) {
+  auto records = node_of(4, R"(, "pcie": 63e9, "links": [{"count": 18, "bandwidth": 25e9}])", 4);
+  EXPECT_EQ(merge_records(records).find_level("host"), -1);
+  for (Record& record : records) refuse_peers(record.gpus);
+  const Topology topology = merge_records(records);
+  EXPECT_EQ(topology.find_level("nvlink"), -1);
+  EXPECT_TRUE(topology.through_host(topology.find_level("host")));
+  EXPECT_EQ(topology.levels.back().link.device_bandwidth, 63e9);
+}
+
+TEST(GpuReach, AboveTheHostAreOtherLevels) {
+  auto records = bridged({1, 0, 3, 2});
+  for (Record other : bridged({})) {
+    other.host = other.node = "nd1";
+    records.push_back(other);
+  }
+  const Topology topology = merge_records(records);
+  EXPECT_EQ(topology.check(), "");
+  EXPECT_THAT(names(topology), ElementsAre("gpu", "socket", "node", "world"));
+  const auto through = [&](int a, int b) { return topology.through_host(topology.level_of(a, b)); };
+  EXPECT_FALSE(through(0, 1));
+  EXPECT_TRUE(through(1, 2) && through(4, 5) && through(5, 6));
+  EXPECT_FALSE(through(0, 4));
+}
+
+TEST(GpuReach, WhereARankDoesNotKnowItsGpuNothingIsSaid) {
+  auto records = bridged({});
+  records[2].gpu = {};
+  EXPECT_EQ(merge_records(records).find_level("host"), -1);
+}
+
+// All ways in which four GPUs can refuse each other.
+TEST(GpuReach, IslandsAreOfThoseThatAllReachEachOther) {
+  for (unsigned refusals = 0; refusals < 1U << 12; ++refusals) {
+    std::vector<GpuLinks> gpus(4);
+    for (std::size_t g = 0; g < 4; ++g) gpus[g].pci = std::to_string(g);
+    const auto refuses = [&](std::size_t a, std::size_t b) {
+      return (refusals >> (a * 3 + b - (b > a ? 1 : 0)) & 1) != 0;
+    };
+    const auto reach = [&](std::size_t a, std::size_t b) {
+      return a == b || !(refuses(a, b) || refuses(b, a));
+    };
+    for (std::size_t a = 0; a < 4; ++a)
+      for (std::size_t b = 0; b < 4; ++b)
+        if (a != b && refuses(a, b)) gpus[a].refuses.push_back(gpus[b].pci);
+    const std::vector<int> island = reach_islands(gpus);
+    for (std::size_t a = 0; a < 4; ++a) {
+      for (int number = 0; number <= island[a]; ++number) {
+        bool fits = true;
+        for (std::size_t b = 0; b < a; ++b) fits = fits && (island[b] != number || reach(a, b));
+        EXPECT_EQ(fits, number == island[a]) << refusals << ": " << a << ", " << number;
+      }
+    }
+  }
+}
+
+TEST(GpuReach, RecordsKeepIt) {
+  const Record record = bridged({1, 0, 3, 2})[0];
+  EXPECT_EQ(parse_record(to_json(record), "test").gpus, record.gpus);
+  EXPECT_EQ(text_of(record.gpus[0]),
+            "4 NVLinks to 0000:01:00.0, 56 GB/s; PCIe 32 GB/s; does not reach 2 of the others");
+  EXPECT_THROW((void)rank_on(0, 1, R"(, "refuses": 3)", 1), std::invalid_argument);
+}
+
+// As somebody writes it who plans such a host.
+TEST(GpuReach, AMachineFileNamesTheLevels) {
+  const Machine machine = read_machine(R"({"schema": "tapa-topology/1", "kind": "machine", "name": "cards",
+    "slots": 4, "levels": [{"name": "gpu", "groups": [[0, 1], [2, 3]], "device_bandwidth": 56e9},
+    {"name": "host", "groups": [[0, 1, 2, 3]], "device_bandwidth": 31.5e9}, {"name": "node"},
+    {"name": "world"}]})",
+                                       "test");
+  const Topology topology = instantiate(machine, 4);
+  EXPECT_FALSE(topology.through_host(topology.level_of(2, 3)));
+  const int host = topology.level_of(1, 2);
+  EXPECT_TRUE(topology.through_host(host));
+  EXPECT_EQ(topology.levels[static_cast<std::size_t>(host)].link.device_bandwidth, 31.5e9);
+}
+
 /// FAKE_NVML is its file, see there.
 TEST(Nvml, IsAskedForWhatJoinsTheGpus) {
   const char* const library = std::getenv("FAKE_NVML");
@@ -153,6 +290,8 @@ TEST(Nvml, IsAskedForWhatJoinsTheGpus) {
   EXPECT_EQ(gpus[0].name, "NVIDIA Test 0");
   EXPECT_THAT(gpus[0].links, ElementsAre(NvLink{"0000:1b:00.0", 2, 25e9}, NvLink{"", 1, 25e9}));
   EXPECT_TRUE(gpus[2].links.empty());
+  EXPECT_THAT(gpus[2].refuses, ElementsAre("0000:1d:00.0"));
+  EXPECT_THAT(gpus[0].refuses, IsEmpty());
   EXPECT_NEAR(gpus[3].pcie.value(), 7.88e9, 0.01e9);
   EXPECT_THAT(nvlink_islands(gpus), ElementsAre(0, 0, 1, 2));
   EXPECT_DOUBLE_EQ(path_between(gpus, 0, 1).bandwidth.value(), 75e9);

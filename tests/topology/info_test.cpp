@@ -170,6 +170,18 @@ TEST(Text, ShowsLevelsRanksRailsAndHints) {
   EXPECT_THAT(found, HasSubstr("rank 3      cpus 1            -> mlx5_1"));
 }
 
+TEST(Text, SaysWhichGpusAreJoinedByTheirHost) {
+  Topology topology = make_uniform_topology({2, 2});
+  topology.levels[0].name = "gpu";
+  topology.levels[1].also = {"host"};
+  topology.nic_level = 2;
+  const std::string text = as_text(topology, {}, std::nullopt, 4);
+  const std::string mark = "  (through memory of the host)\n";
+  EXPECT_THAT(text, HasSubstr("\n  world = host "));
+  EXPECT_NE(text.find(mark), std::string::npos);
+  EXPECT_EQ(text.find(mark), text.rfind(mark)) << text;
+}
+
 TEST(Json, HoldsAFileAndTheHints) {
   const auto parsed = nlohmann::json::parse(as_json(merge_records(healthy()), healthy(), std::nullopt));
   EXPECT_EQ(parsed.at("schema"), "tapa-info/1");

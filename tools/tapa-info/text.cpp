@@ -51,6 +51,7 @@ void write_levels(const Topology& topology, std::ostream& out) {
         << padded(time_text(level.link.latency), 10) << padded(time_text(level.link.message), 10)
         << (on_gpus ? padded(rate_text(level.link.bandwidth), 26) + rate_text(level.link.device_bandwidth)
                     : rate_text(level.link.bandwidth))
+        << (topology.through_host(static_cast<int>(l)) ? "  (through memory of the host)" : "")
         << (static_cast<int>(l) == topology.nic_level ? "  (crosses NICs from here on)" : "") << "\n";
   }
   if (topology.nic_level == static_cast<int>(topology.levels.size())) out << "  no message crosses a NIC\n";

@@ -40,8 +40,8 @@ void run_on_device(const Arguments& arguments, CommState& state) {
   if (state.rules().report == Reporting::off) return;
   const double seconds = PMPI_Wtime() - began;
   const std::size_t bytes = calls.bytes_sent();
-  if (arguments.form != Form::uniform) note_traffic(arguments, state.size(), state);
   const auto parts = state.parts();
+  note_traffic(calls, arguments.form == Form::uniform, parts->traffic);
   parts->report.next_blocking();
   parts->report.count(arguments.function, bytes / static_cast<std::size_t>(state.size()), "device", {}, bytes,
                       seconds, std::nullopt);

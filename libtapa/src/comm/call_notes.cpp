@@ -30,18 +30,20 @@ bool hears_all(const Arguments& a, const CommState& state) {
   return true;
 }
 
-/// Of communicators that have ended, by rank of the world.
-struct KeptTraffic {
-  std::vector<double> to;
-};
+/// Of communicators that have ended.
+struct KeptTraffic : SentBytes {};
 
-void add_traffic(const Membership& membership, const CommParts& parts, std::vector<double>& to) {
+void add_traffic(const Membership& membership, const CommParts& parts, SentBytes& to) {
   const double each = bytes_to_each(parts.report.rows({}, 0, static_cast<int>(membership.in_world.size())));
   const std::vector<double>& bytes = parts.traffic.bytes();
+  const std::vector<GpuBytes>& of_gpus = parts.traffic.of_gpus();
   for (std::size_t member = 0; member < membership.in_world.size(); ++member) {
     const auto rank = static_cast<std::size_t>(membership.in_world[member]);
-    if (to.size() <= rank) to.resize(rank + 1);
-    to[rank] += each + (member < bytes.size() ? bytes[member] : 0);
+    if (to.all.size() <= rank) to.resize(rank + 1);
+    to.all[rank] += each + (member < bytes.size() ? bytes[member] : 0);
+    if (member >= of_gpus.size()) continue;
+    to.of_gpus[rank].reached += of_gpus[member].reached;
+    to.of_gpus[rank].unreached += of_gpus[member].unreached;
   }
 }
 
@@ -105,13 +107,17 @@ void note_traffic(std::span<const SparseMessage> sent, Traffic& traffic) noexcep
   });
 }
 
-void keep_traffic(const Membership& membership, const CommParts& parts) {
-  if (!report_is_wanted() || membership.world != World::of_process()) return;
-  add_traffic(membership, parts, locked<KeptTraffic>()->to);
+void note_traffic(const DeviceCalls& calls, bool uniform, Traffic& traffic) noexcept {
+  quietly([&] { calls.add_traffic(uniform, traffic); });
 }
 
-std::vector<double> traffic_to(int ranks) {
-  std::vector<double> traffic = locked<KeptTraffic>()->to;
+void keep_traffic(const Membership& membership, const CommParts& parts) {
+  if (!report_is_wanted() || membership.world != World::of_process()) return;
+  add_traffic(membership, parts, *locked<KeptTraffic>());
+}
+
+SentBytes traffic_to(int ranks) {
+  SentBytes traffic = *locked<KeptTraffic>();
   for (const auto& state : living_states()) {
     if (state->membership().world == World::of_process())
       add_traffic(state->membership(), *state->parts(), traffic);

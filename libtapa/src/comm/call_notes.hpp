@@ -29,9 +29,22 @@ void note_traffic(const Arguments& arguments, int ranks, CommState& state) noexc
 void note_traffic(const std::vector<Block>& sent, Traffic& traffic) noexcept;
 void note_traffic(std::span<const SparseMessage> sent, Traffic& traffic) noexcept;
 
+/// Of the device engine's last call. `uniform`: see there.
+void note_traffic(const DeviceCalls& calls, bool uniform, Traffic& traffic) noexcept;
+
 /// Keeps what a communicator that ends has counted.
 void keep_traffic(const Membership& membership, const CommParts& parts);
-/// Bytes that this process has sent to each of so many ranks of its world.
-[[nodiscard]] std::vector<double> traffic_to(int ranks);
+/// Bytes that this process has sent, by rank of its world.
+struct SentBytes {
+  std::vector<double> all;
+  std::vector<GpuBytes> of_gpus;
+
+  void resize(std::size_t ranks) {
+    all.resize(ranks);
+    of_gpus.resize(ranks);
+  }
+};
+/// To each of so many ranks.
+[[nodiscard]] SentBytes traffic_to(int ranks);
 
 }  // namespace tapa

@@ -261,6 +261,14 @@ void DeviceCalls::run(const Arguments& a) {
   }
 }
 
+void DeviceCalls::add_traffic(bool uniform, Traffic& traffic) const {
+  for (std::size_t member = 0; member < send_.bytes.size(); ++member) {
+    const auto bytes = static_cast<double>(send_.bytes[member]);
+    if (!uniform) traffic.add(member, bytes);
+    traffic.add_of_gpus(member, bytes, device::reaches(engine_.engine, static_cast<int>(member)));
+  }
+}
+
 void DeviceCalls::release() {
   if (has_engine()) {
     if (scratch_ != nullptr && engine_.context_lives()) cuda_driver()->free_device(engine_.near, scratch_);

@@ -16,6 +16,7 @@
 #include "comm/registrations.hpp"
 #include "comm/retired_engines.hpp"
 #include "comm/shared_words.hpp"
+#include "report/traffic.hpp"
 #include "run/arguments.hpp"
 #include "run/cuda_driver.hpp"
 #include "tapa/device.h"
@@ -41,6 +42,9 @@ class DeviceCalls {
 
   /// Bytes that run() has sent in the last call, its own block included.
   [[nodiscard]] std::size_t bytes_sent() const { return bytes_sent_; }
+
+  /// Where that call has sent them. `uniform`: to all as many, so `traffic` need not know how many.
+  void add_traffic(bool uniform, Traffic& traffic) const;
 
   /// Local: frees everything but the engine, which is retired.
   void release();

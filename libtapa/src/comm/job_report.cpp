@@ -96,10 +96,14 @@ class JobTraffic {
   /// This rank's.
   JobTraffic(const std::shared_ptr<World>& world, int rank)
       : ranks_(world->ranks_of(MPI_COMM_WORLD)), machine_(whole_machine(world, ranks_)) {
-    const std::vector<double> by_world = traffic_to(world->size());
+    const SentBytes by_world = traffic_to(world->size());
     std::vector<double> sent;
-    for (const int r : ranks_) sent.push_back(by_world[static_cast<std::size_t>(r)]);
-    levels_ = bytes_by_level(topology(), rank, sent);
+    std::vector<GpuBytes> of_gpus;
+    for (const int r : ranks_) {
+      sent.push_back(by_world.all[static_cast<std::size_t>(r)]);
+      of_gpus.push_back(by_world.of_gpus[static_cast<std::size_t>(r)]);
+    }
+    levels_ = bytes_by_level(topology(), rank, sent, of_gpus);
     for (const LevelBytes& level : levels_) bytes_.push_back(level.bytes);
     if (nodes() < 2) return;
     bytes_.resize(levels_.size() + 2 * nodes() * kRankOrders);
@@ -120,6 +124,8 @@ class JobTraffic {
   [[nodiscard]] std::vector<LevelBytes> levels() const {
     std::vector<LevelBytes> levels = levels_;
     for (std::size_t l = 0; l < levels.size(); ++l) levels[l].bytes = bytes_[l];
+    std::erase_if(levels,
+                  [](const LevelBytes& l) { return l.bytes == 0 && (l.name == "gpu" || l.name == "host"); });
     return levels;
   }
   /// Whether another order of the ranks would send less between the nodes.

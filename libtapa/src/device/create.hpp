@@ -23,6 +23,9 @@ int create_communicator(const char* function, int rank, int size, TAPA_Device_al
                         const std::shared_ptr<void>& context, const MessageOffer& offer,
                         const TAPA_Device_options* options, TAPA_Device_comm* comm) noexcept;
 
+/// Whether the rank's GPU and this one reach each other's memory. Local.
+[[nodiscard]] bool reaches(TAPA_Device_comm comm, int rank) noexcept;
+
 /// Ends what a communicator does beside its calls, which all have ended on this rank: its threads send no
 /// messages any more, so that MPI may be ended. Freeing it is all that may follow. Local.
 void end_messages(TAPA_Device_comm comm) noexcept;

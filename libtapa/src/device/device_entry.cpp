@@ -254,6 +254,10 @@ int tapa::device::create_communicator(const char* function, int rank, int size,
   });
 }
 
+bool tapa::device::reaches(TAPA_Device_comm comm, int rank) noexcept {
+  return comm->islands.groups.group_of(rank) == comm->islands.groups.group_of(comm->rank);
+}
+
 void tapa::device::end_messages(TAPA_Device_comm comm) noexcept {
   if (comm->lanes) comm->lanes->finish();
 }

@@ -22,6 +22,10 @@ int tapa::device::create_communicator(const char* function, int, int, TAPA_Devic
   return unavailable(function);
 }
 
+bool tapa::device::reaches(TAPA_Device_comm, int) noexcept {
+  return false;
+}
+
 void tapa::device::end_messages(TAPA_Device_comm) noexcept {}
 
 extern "C" {

@@ -31,6 +31,11 @@ void Traffic::add(std::size_t member, double bytes) {
   bytes_[member] += bytes;
 }
 
+void Traffic::add_of_gpus(std::size_t member, double bytes, bool reached) {
+  if (of_gpus_.size() <= member) of_gpus_.resize(member + 1);
+  (reached ? of_gpus_[member].reached : of_gpus_[member].unreached) += bytes;
+}
+
 double bytes_to_each(std::span<const ReportRow> rows) {
   double bytes = 0;
   for (const ReportRow& row : rows) {
@@ -39,15 +44,23 @@ double bytes_to_each(std::span<const ReportRow> rows) {
   return bytes;
 }
 
-std::vector<LevelBytes> bytes_by_level(const Topology& topology, int rank, std::span<const double> sent) {
-  std::vector<LevelBytes> levels;
+std::vector<LevelBytes> bytes_by_level(const Topology& topology, int rank, std::span<const double> sent,
+                                       std::span<const GpuBytes> of_gpus) {
+  std::vector<LevelBytes> levels{{"gpu"}, {"host"}};
+  const std::size_t first = levels.size();
   for (const Level& level : topology.levels) {
-    const bool inside = static_cast<int>(levels.size()) < topology.nic_level;
+    const bool inside = static_cast<int>(levels.size() - first) < topology.nic_level;
     levels.push_back({inside && level.name == "world" ? "node" : level.name});
   }
   for (std::size_t peer = 0; peer < sent.size(); ++peer) {
     const int to = static_cast<int>(peer);
-    if (to != rank) levels[static_cast<std::size_t>(topology.level_of(rank, to))].bytes += sent[peer];
+    if (to == rank) continue;
+    const bool inside = topology.node_of(rank) == topology.node_of(to);
+    const GpuBytes gpus = inside && peer < of_gpus.size() ? of_gpus[peer] : GpuBytes{};
+    levels[0].bytes += gpus.reached;
+    levels[1].bytes += gpus.unreached;
+    levels[first + static_cast<std::size_t>(topology.level_of(rank, to))].bytes +=
+        sent[peer] - gpus.reached - gpus.unreached;
   }
   return levels;
 }

@@ -22,6 +22,10 @@ double direct(const GpuLinks& from, const GpuLinks& to) {
   return sum;
 }
 
+bool refuses(const GpuLinks& from, const GpuLinks& to) {
+  return std::ranges::find(from.refuses, to.pci) != from.refuses.end();
+}
+
 std::string gigabytes(double rate) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.0f GB/s", rate / 1e9);
@@ -32,10 +36,12 @@ std::string gigabytes(double rate) {
 
 GpuPath path_between(const std::vector<GpuLinks>& gpus, std::size_t a, std::size_t b) {
   if (a == b) return {GpuPath::Kind::same, std::nullopt};
+  const bool refused = refuses(gpus[a], gpus[b]) || refuses(gpus[b], gpus[a]);
   const double linked = direct(gpus[a], gpus[b]) + std::min(to_switch(gpus[a]), to_switch(gpus[b]));
-  if (linked > 0) return {GpuPath::Kind::nvlink, linked};
-  if (!gpus[a].pcie || !gpus[b].pcie) return {GpuPath::Kind::pcie, std::nullopt};
-  return {GpuPath::Kind::pcie, std::min(*gpus[a].pcie, *gpus[b].pcie)};
+  if (linked > 0 && !refused) return {GpuPath::Kind::nvlink, linked};
+  const auto kind = refused ? GpuPath::Kind::host : GpuPath::Kind::pcie;
+  if (!gpus[a].pcie || !gpus[b].pcie) return {kind, std::nullopt};
+  return {kind, std::min(*gpus[a].pcie, *gpus[b].pcie)};
 }
 
 std::vector<int> nvlink_islands(const std::vector<GpuLinks>& gpus) {
@@ -59,6 +65,28 @@ std::vector<int> nvlink_islands(const std::vector<GpuLinks>& gpus) {
   return island;
 }
 
+std::vector<int> reach_islands(const std::vector<GpuLinks>& gpus) {
+  std::vector<int> island;
+  for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu) {
+    std::vector<bool> closed(gpus.size());
+    for (std::size_t other = 0; other < gpu; ++other) {
+      if (path_between(gpus, gpu, other).kind == GpuPath::Kind::host)
+        closed[static_cast<std::size_t>(island[other])] = true;
+    }
+    island.push_back(static_cast<int>(std::ranges::find(closed, false) - closed.begin()));
+  }
+  return island;
+}
+
+void refuse_peers(std::vector<GpuLinks>& gpus) {
+  for (GpuLinks& gpu : gpus) {
+    gpu.refuses.clear();
+    for (const GpuLinks& other : gpus) {
+      if (other.pci != gpu.pci) gpu.refuses.push_back(other.pci);
+    }
+  }
+}
+
 std::string text_of(const GpuLinks& gpu) {
   std::string text;
   for (const NvLink& link : gpu.links) {
@@ -67,6 +95,9 @@ std::string text_of(const GpuLinks& gpu) {
             (link.peer.empty() ? "a switch" : link.peer) + ", " + gigabytes(link.count * link.bandwidth);
   }
   if (gpu.pcie) text += (text.empty() ? "" : "; ") + std::string("PCIe ") + gigabytes(*gpu.pcie);
+  if (!gpu.refuses.empty())
+    text += (text.empty() ? "" : "; ") + std::string("does not reach ") + std::to_string(gpu.refuses.size()) +
+            " of the others";
   return text;
 }
 

@@ -24,14 +24,15 @@ struct GpuLinks {
   std::string name;            ///< "NVIDIA H200"
   std::optional<double> pcie;  ///< bytes per second of its PCIe link, one direction
   std::vector<NvLink> links;
+  std::vector<std::string> refuses = {};  ///< PCI addresses of GPUs whose memory it does not reach
   bool operator==(const GpuLinks&) const = default;
 };
 
 /// How two GPUs reach each other.
 struct GpuPath {
-  enum class Kind { same, nvlink, pcie };
-  Kind kind = Kind::pcie;
-  std::optional<double> bandwidth;  ///< bytes per second, one direction, nobody else on the way
+  enum class Kind { same, nvlink, pcie, host };
+  Kind kind = Kind::pcie;           ///< host: one refuses the other, so through memory of their host
+  std::optional<double> bandwidth;  ///< bytes per second of the links, one direction, nobody else on the way
 };
 /// Precondition: indices into `gpus`. Links to switches join all GPUs that have any: a node has one such
 /// fabric.
@@ -40,6 +41,13 @@ struct GpuPath {
 /// island[gpu]: GPUs with the same number reach each other by NVLink, one with the other or over GPUs
 /// between.
 [[nodiscard]] std::vector<int> nvlink_islands(const std::vector<GpuLinks>& gpus);
+
+/// island[gpu]: GPUs with the same number all reach each other's memory. Each joins the first whose GPUs it
+/// all reaches, both ways, as ranks do in the device engine.
+[[nodiscard]] std::vector<int> reach_islands(const std::vector<GpuLinks>& gpus);
+
+/// All refuse each other.
+void refuse_peers(std::vector<GpuLinks>& gpus);
 
 /// "18 NVLinks to a switch, 450 GB/s; PCIe 63 GB/s"
 [[nodiscard]] std::string text_of(const GpuLinks& gpu);

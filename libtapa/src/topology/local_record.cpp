@@ -129,6 +129,7 @@ Record describe_process(bool thorough) {
   if (thorough && has_gpu(kSys)) {
     SourceReport report;
     record.gpus = ask_nvml(report);
+    if (variable("TAPA_GPU_PEERS") == "0") refuse_peers(record.gpus);
     record.sources.push_back(std::move(report));
   }
   record.sources.push_back(std::move(fabric));

@@ -65,21 +65,40 @@ int nvlink_island(const Record& record) {
              : nvlink_islands(record.gpus)[static_cast<std::size_t>(own)];
 }
 
-/// Levels inside a node, fast to slow; what does not nest (a cache that spans two NUMA nodes) is left out.
+/// Ranks whose GPUs reach each other; nothing where all of a node do, or a rank does not know its GPU.
+std::optional<Level> reach_level(const std::vector<Record>& records, const Level& node) {
+  std::vector<std::pair<int, int>> keys;
+  for (std::size_t r = 0; r < records.size(); ++r) {
+    const int own = place_of(records[r].gpu, records[r]);
+    if (own < 0) return std::nullopt;
+    keys.emplace_back(node.group[r], reach_islands(records[r].gpus)[static_cast<std::size_t>(own)]);
+  }
+  Level level = make_level("gpu", partition(keys));
+  return level.groups > node.groups ? std::optional(std::move(level)) : std::nullopt;
+}
+
+/// Levels inside a node, fast to slow; what does not nest (a cache that spans two NUMA nodes) is left out,
+/// but not who reaches whom: the memory of the host that joins the others is a level of its own.
 std::vector<Level> inner_levels(const std::vector<Record>& records, const std::vector<int>& node) {
   std::vector<Level> found;
   add_place(
       records, node, "tile", [](const Record& r) { return r.gpu.gpu; }, found);
   add_place(records, node, "nvlink", nvlink_island, found);
+  std::vector<Level> kept = {make_level("node", node)};
+  const std::optional<Level> reach = reach_level(records, kept[0]);
+  if (reach && reach->groups < static_cast<int>(records.size())) found.push_back(*reach);
   add_place(
       records, node, "l3", [](const Record& r) { return r.l3; }, found);
   add_place(
       records, node, "numa", [](const Record& r) { return r.numa; }, found);
   add_place(
       records, node, "socket", [](const Record& r) { return r.socket; }, found);
+  if (reach) {
+    std::erase_if(found, [&](const Level& l) { return !nested(l, *reach) && !nested(*reach, l); });
+    kept.push_back(make_level("host", node));
+  }
   std::stable_sort(found.begin(), found.end(),
                    [](const Level& a, const Level& b) { return a.groups > b.groups; });
-  std::vector<Level> kept = {make_level("node", node)};
   for (auto level = found.rbegin(); level != found.rend(); ++level) {
     if (nested(*level, kept.back())) kept.push_back(std::move(*level));
   }

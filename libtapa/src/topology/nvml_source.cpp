@@ -19,6 +19,10 @@ using Device = void*;
 constexpr unsigned kMostLinks = 32;  // today's GPUs have 18
 constexpr int kToGpu = 0;            // nvmlIntNvLinkDeviceType_t
 constexpr int kToSwitch = 2;
+constexpr int kRead = 0;  // nvmlGpuP2PCapsIndex_t
+constexpr int kWrite = 1;
+constexpr int kReached = 0;  // nvmlGpuP2PStatus_t
+constexpr int kUnknown = 6;
 struct PciInfo {
   char legacy[16];
   unsigned domain, bus, device, device_id, subsystem_id;
@@ -127,6 +131,15 @@ GpuLinks describe(const Nvml& nvml, Device device) {
   return gpu;
 }
 
+/// What the driver does not say, or does not know, is not taken for a refusal.
+bool refuses(const Nvml& nvml, Device from, Device to) {
+  return std::ranges::any_of(std::array{kRead, kWrite}, [&](int what) {
+    int status = kUnknown;
+    return nvml.ask<int(Device, Device, int, int*)>("nvmlDeviceGetP2PStatus", from, to, what, &status) &&
+           status != kReached && status != kUnknown;
+  });
+}
+
 std::vector<Device> devices_of(const Nvml& nvml) {
   unsigned count = 0;
   nvml.ask<int(unsigned*)>("nvmlDeviceGetCount_v2", &count);
@@ -167,7 +180,12 @@ std::vector<GpuLinks> list_gpus(const Nvml& nvml) {
     gpus.push_back(describe(nvml, device));
     addresses.insert(gpus.back().pci);
   }
-  for (std::size_t i = 0; i < gpus.size(); ++i) add_links(nvml, devices[i], addresses, gpus[i]);
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    add_links(nvml, devices[i], addresses, gpus[i]);
+    for (std::size_t other = 0; other < gpus.size(); ++other) {
+      if (other != i && refuses(nvml, devices[i], devices[other])) gpus[i].refuses.push_back(gpus[other].pci);
+    }
+  }
   return gpus;
 }
 

@@ -50,6 +50,7 @@ Json links_to_json(const GpuLinks& gpu) {
     put(entry, "peer", link.peer);
     out["links"].push_back(std::move(entry));
   }
+  if (!gpu.refuses.empty()) out["refuses"] = gpu.refuses;
   return out;
 }
 
@@ -92,11 +93,16 @@ Gpu gpu_from(const JsonReader& from) {
 }
 
 GpuLinks links_from(const JsonReader& from) {
-  from.only_keys({"pci", "name", "pcie", "links"});
+  from.only_keys({"pci", "name", "pcie", "links", "refuses"});
   GpuLinks gpu{from.at("pci").text(32),
                text_or_empty(from, "name", 128),
                from.positive_or_none("pcie", "bytes per second"),
                {}};
+  if (from.has("refuses")) {
+    const JsonReader refused = from.at("refuses");
+    const std::size_t count = refused.size(0, max_record_gpus, "GPUs");
+    for (std::size_t g = 0; g < count; ++g) gpu.refuses.push_back(refused.at(g).text(32));
+  }
   if (!from.has("links")) return gpu;
   const JsonReader links = from.at("links");
   const std::size_t count = links.size(0, max_record_links, "links");

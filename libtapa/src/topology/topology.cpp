@@ -49,6 +49,10 @@ int Topology::find_level(const std::string& level_name) const {
   return -1;
 }
 
+bool Topology::through_host(int level) const {
+  return level <= find_level("host") && level > find_level("gpu");
+}
+
 std::vector<std::vector<int>> Topology::groups_of(int level) const {
   const Level& l = levels.at(static_cast<std::size_t>(level));
   std::vector<std::vector<int>> members(static_cast<std::size_t>(l.groups));

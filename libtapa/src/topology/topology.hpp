@@ -96,6 +96,10 @@ struct Topology {
   /// Index of the level of this name (or that stands for a dropped one of this name), or -1.
   [[nodiscard]] int find_level(const std::string& level_name) const;
 
+  /// Whether GPUs of ranks whose fastest common level this is do not reach each other, but through memory of
+  /// their host: it lies above "gpu", whose ranks' GPUs do, if there is one, and not above "host".
+  [[nodiscard]] bool through_host(int level) const;
+
   /// Ranks of every group of a level, each ascending: groups_of(l)[group] -> ranks.
   [[nodiscard]] std::vector<std::vector<int>> groups_of(int level) const;
 

@@ -42,6 +42,9 @@
 /// group over that of its uplinks. "copy", which a machine may have too: bytes per second at which a rank
 /// gathers and scatters its own blocks.
 ///
+/// "host" is a level up to which GPUs of a node do not reach each other's memory, but for those of a level
+/// "gpu" below it; their device_bandwidth is that of a GPU's link to the host, in one direction.
+///
 /// Units: bandwidth in bytes per second, latency and message in seconds; each may be missing (unknown). Every
 /// object may have "source" and "comment" (strings); other unknown keys are errors. A level may list names it
 /// also stands for in "also".
