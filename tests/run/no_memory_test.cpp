@@ -4,9 +4,11 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "comm/job_report.hpp"
+#include "comm/registrations.hpp"
 #include "comm/shared_words.hpp"
 #include "tapa/device_mpi.h"
 #include "tapa/tapa.h"
@@ -119,6 +121,20 @@ TEST_F(NoMemory, ForSharedWords) {
     });
     EXPECT_GT(pieces_, 3);
   }
+}
+
+/// What calls of a device engine keep of memory that is registered, when it is full, too.
+TEST_F(NoMemory, ForRegistrations) {
+  tapa::Registrations known;
+  const Refusing refusing(1);
+  for (int window = 0; window < 100; ++window) {
+    const auto number = static_cast<std::uint64_t>(window) + 1;
+    const tapa::CudaMemory memory{true, 0, nullptr, number, number << 20, 4096, true};
+    static_cast<void>(known.wanted(memory, tapa::Registrations::kLongBlock + 1));
+    if (known.to_evict()) known.evict();
+    known.add(window, memory);
+  }
+  EXPECT_FALSE(Refusing::some());
 }
 
 /// A device communicator, up to the first call of CUDA, which fails where there is no GPU.
