@@ -12,6 +12,7 @@
 #include "dit/exchange.h"
 #include "exchange/check_call.hpp"
 #include "exchange/plugin_guard.hpp"
+#include "memory/reserve.hpp"
 
 namespace dit {
 
@@ -67,6 +68,7 @@ class PluginFunctions {
 
   template <class Body>
   static dit_status answer(const Body& body) noexcept {
+    memory::keep_reserve();
     return guarded(last_words(), body);
   }
   static dit_context* handle(std::unique_ptr<Context> context) {

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "comm/job_report.hpp"
+#include "comm/registrations.hpp"
 #include "comm/shared_words.hpp"
 #include "tapa/device_mpi.h"
 #include "tapa/tapa.h"
@@ -92,6 +95,38 @@ TEST_F(NoMemory, ForASelection) {
   }
 }
 
+/// Each rank tells its neighbours in a ring who it is, and all ranks. The set-up is refused nothing.
+void make_first_calls_in_ring(int rank, int ranks) {
+  const std::size_t refused = refused_from.exchange(kNone);
+  MPI_Comm ring = MPI_COMM_NULL;
+  const int periodic = 1;
+  MPI_Cart_create(MPI_COMM_WORLD, 1, &ranks, &periodic, 0, &ring);
+  ASSERT_EQ(TAPA_Comm_setup(ring), MPI_SUCCESS);
+  refused_from = refused;
+  const std::array<int, 3> own{rank, rank, rank};
+  const std::array<int, 3> ones{1, 1, 1};
+  const std::array<int, 3> places{0, 1, 2};
+  std::array<int, 2> near{};
+  std::array<int, 3> all{};
+  EXPECT_EQ(TAPA_Neighbor_alltoall(own.data(), 1, MPI_INT, near.data(), 1, MPI_INT, ring), MPI_SUCCESS);
+  EXPECT_EQ(near, (std::array{(rank + ranks - 1) % ranks, (rank + 1) % ranks}));
+  EXPECT_EQ(TAPA_Alltoallv(own.data(), ones.data(), places.data(), MPI_INT, all.data(), ones.data(),
+                           places.data(), MPI_INT, ring),
+            MPI_SUCCESS);
+  EXPECT_EQ(all, (std::array{0, 1, 2}));
+  MPI_Comm_free(&ring);
+}
+
+/// What such calls ask for is small: the rank has set memory aside for it.
+TEST_F(NoMemory, ForAFirstCall) {
+  has_reserve = true;
+  for (const int poor : {1, 0}) {
+    refuse_each(poor, 1, [&] { make_first_calls_in_ring(rank_, size_); });
+    EXPECT_GT(pieces_, 50);
+  }
+  has_reserve = false;
+}
+
 /// MPI's own call beside one, which the report compares with: it is left out.
 TEST_F(NoMemory, ForASample) {
   constexpr int count = 2000;  // elements of a block; the calls of a turn are as many as lead to a sample
@@ -119,6 +154,20 @@ TEST_F(NoMemory, ForSharedWords) {
     });
     EXPECT_GT(pieces_, 3);
   }
+}
+
+/// What calls of a device engine keep of memory that is registered, when it is full, too.
+TEST_F(NoMemory, ForRegistrations) {
+  tapa::Registrations known;
+  const Refusing refusing(1);
+  for (int window = 0; window < 100; ++window) {
+    const auto number = static_cast<std::uint64_t>(window) + 1;
+    const tapa::CudaMemory memory{true, 0, nullptr, number, number << 20, 4096, true};
+    static_cast<void>(known.wanted(memory, tapa::Registrations::kLongBlock + 1));
+    if (known.to_evict()) known.evict();
+    known.add(window, memory);
+  }
+  EXPECT_FALSE(Refusing::some());
 }
 
 /// A device communicator, up to the first call of CUDA, which fails where there is no GPU.

@@ -19,6 +19,9 @@ inline constinit std::atomic<long> refusals_left{0};
 /// Whether who asks now must not fail, and is not refused.
 inline bool (*is_spared)() = nullptr;
 
+/// Whether who is refused may take what the library has set aside (common/memory/reserve.hpp).
+inline bool has_reserve = false;
+
 /// While it lives `times` requests for `from` bytes or more fail, after the first `grants` of them.
 class Refusing {
  public:
@@ -40,9 +43,12 @@ inline bool is_refused(std::size_t bytes) {
 }
 
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
-  void* const memory = is_refused(bytes) ? nullptr : std::malloc(bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
+  for (;;) {
+    if (void* const memory = is_refused(bytes) ? nullptr : std::malloc(bytes)) return memory;
+    const std::new_handler handler = has_reserve ? std::get_new_handler() : nullptr;
+    if (handler == nullptr) throw std::bad_alloc();
+    handler();
+  }
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "files/input_file.hpp"
+#include "memory/reserve.hpp"
 
 namespace dit {
 namespace {
@@ -40,6 +41,7 @@ class Watch {
 }  // namespace
 
 nlohmann::json parse_strict_json(std::string_view text, const std::string& where) {
+  memory::keep_reserve();  // values need memory even to end
   try {
     return nlohmann::json::parse(text, Watch(where));
   } catch (const nlohmann::json::exception& error) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/entry.hpp"
+#include "memory/reserve.hpp"
 #include "route/check_arguments.hpp"
 #include "route/recall.hpp"
 #include "run/datatype.hpp"
@@ -129,7 +130,7 @@ void require_all_right(const SparseExchange& exchange) {
 /// What has come, in the order of sources. Throws CallError.
 TAPA_Received packed(const SparseInbox& inbox, std::size_t element) {
   auto received = std::make_unique<TAPA_Received_s>();
-  received->data = std::make_unique_for_overwrite<std::byte[]>(inbox.bytes());
+  received->data = memory::for_blocks(inbox.bytes());
   std::byte* to = received->data.get();
   for (const std::size_t source : inbox.sources()) {
     const auto message = inbox.from(source);

@@ -7,6 +7,7 @@
 #include "carry/mpi_sample.hpp"
 #include "comm/call_notes.hpp"
 #include "comm/names.hpp"
+#include "memory/reserve.hpp"
 #include "run/log.hpp"
 
 namespace tapa {
@@ -49,6 +50,7 @@ void tell(const Call& call, std::size_t bytes_per_pair, PlanEntry& entry, double
 }  // namespace
 
 void Operation::begin(std::shared_ptr<CommState> state, Mode mode, const char* function, MPI_Comm comm) {
+  memory::keep_reserve();
   call_.state = std::move(state);
   call_.rules = call_.state->parts()->rules;
   call_.mode = mode;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "memory/reserve.hpp"
 #include "run/error.hpp"
 #include "run/private_comm.hpp"
 
@@ -22,7 +23,7 @@ void Staging::pack(const Exchange& exchange) {
   for (const Block& b : exchange.send) total += exchange.overlaps || !b.dense() ? aligned(b.bytes) : 0;
   for (const Block& b : exchange.recv) total += b.dense() ? 0 : aligned(b.bytes);
   if (total > size_) {
-    memory_ = std::make_unique_for_overwrite<std::byte[]>(total);
+    memory_ = memory::for_blocks(total);
     size_ = total;
   }
   std::byte* next = memory_.get();

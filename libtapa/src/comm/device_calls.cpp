@@ -192,8 +192,10 @@ void DeviceCalls::require(int code) const {
 }
 
 void DeviceCalls::drop_registrations() {
-  for (const int window : registrations_.windows()) require(TAPA_Device_deregister(engine_.engine, window));
-  registrations_.clear();
+  while (const auto window = registrations_.oldest()) {
+    require(TAPA_Device_deregister(engine_.engine, *window));
+    registrations_.drop();
+  }
 }
 
 /// Collective: all ranks see the same bits.

@@ -4,6 +4,17 @@
 
 namespace tapa {
 
+namespace {
+
+constexpr std::size_t kMostUses = 2 * Registrations::kMost;
+
+}  // namespace
+
+Registrations::Registrations() {
+  entries_.reserve(kMost);
+  uses_.reserve(kMostUses);
+}
+
 bool Registrations::stale(const CudaMemory& memory) const {
   return std::ranges::any_of(entries_, [&](const Entry& entry) {
     if (!entry.memory || entry.memory->buffer == memory.buffer) return false;
@@ -13,42 +24,39 @@ bool Registrations::stale(const CudaMemory& memory) const {
 }
 
 bool Registrations::wanted(const CudaMemory& memory, std::size_t longest) {
-  constexpr std::size_t most_uses = 2 * kMost;
   if (!memory.on_device || !memory.shareable || longest <= kLongBlock || evictions_ >= kMostEvictions)
     return false;
   const auto same = [&](const Entry& e) { return e.memory && e.memory->buffer == memory.buffer; };
   if (std::ranges::any_of(entries_, same)) return false;
   auto use = std::ranges::find(uses_, memory.buffer, &Use::buffer);
   if (use == uses_.end()) {
-    if (uses_.size() == most_uses) uses_.pop_front();
+    if (uses_.size() == kMostUses) uses_.erase(uses_.begin());
     use = uses_.insert(uses_.end(), {memory.buffer, 0});
   }
   return ++use->calls >= kUses;
 }
 
 std::optional<int> Registrations::to_evict() const {
-  if (entries_.size() < kMost) return std::nullopt;
-  return entries_.front().window;
+  return entries_.size() < kMost ? std::nullopt : oldest();
 }
 
 void Registrations::evict() {
-  entries_.pop_front();
+  drop();
   ++evictions_;
 }
 
-void Registrations::clear() {
-  entries_.clear();
+void Registrations::drop() {
+  entries_.erase(entries_.begin());
+}
+
+std::optional<int> Registrations::oldest() const {
+  if (entries_.empty()) return std::nullopt;
+  return entries_.front().window;
 }
 
 void Registrations::add(int window, const std::optional<CudaMemory>& memory) {
   if (memory) std::erase_if(uses_, [&](const Use& use) { return use.buffer == memory->buffer; });
   entries_.push_back({window, memory});
-}
-
-std::deque<int> Registrations::windows() const {
-  std::deque<int> all;
-  for (const Entry& entry : entries_) all.push_back(entry.window);
-  return all;
 }
 
 }  // namespace tapa

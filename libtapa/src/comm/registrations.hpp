@@ -1,13 +1,14 @@
 /// @file
 /// Which allocations of this rank are registered for receiving on a device communicator, when another one
 /// should be, and when what is known of one has become wrong. Registering is collective, so ranks say what
-/// they want and do it together. Pure: no MPI, no driver.
+/// they want and do it together. Pure: no MPI, no driver. Once made it asks for no memory: others would wait
+/// for a rank that turns back where it has none.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
+#include <vector>
 
 #include "run/cuda_driver.hpp"
 
@@ -20,6 +21,8 @@ class Registrations {
   static constexpr int kUses = 3;                       ///< calls after which an allocation is worth it
   static constexpr std::size_t kMostEvictions = 64;     ///< a program that never comes back to its buffers
 
+  Registrations();
+
   /// Whether a window lies where `memory` lies now, but was made for an allocation that is gone: peers would
   /// store into what is not mapped any more.
   [[nodiscard]] bool stale(const CudaMemory& memory) const;
@@ -30,14 +33,13 @@ class Registrations {
 
   /// The window to give up before another is made; alike on all ranks, as all make the same ones.
   [[nodiscard]] std::optional<int> to_evict() const;
-  /// A window is gone, or all are.
+  /// The oldest window is gone, to make room for another one or not.
   void evict();
-  void clear();
+  void drop();
   /// A window was made for this rank's memory; none: it only takes part.
   void add(int window, const std::optional<CudaMemory>& memory);
 
-  /// All windows, oldest first.
-  [[nodiscard]] std::deque<int> windows() const;
+  [[nodiscard]] std::optional<int> oldest() const;
 
  private:
   struct Entry {
@@ -48,8 +50,8 @@ class Registrations {
     std::uint64_t buffer;
     int calls;
   };
-  std::deque<Entry> entries_;
-  std::deque<Use> uses_;  // of allocations that are not registered
+  std::vector<Entry> entries_;  // the oldest first
+  std::vector<Use> uses_;       // likewise, of allocations that are not registered
   std::size_t evictions_ = 0;
 };
 

@@ -5,6 +5,7 @@
 
 #include "comm/call_notes.hpp"
 #include "comm/registry.hpp"
+#include "memory/reserve.hpp"
 #include "route/check_arguments.hpp"
 #include "route/recall.hpp"
 #include "route/ways.hpp"
@@ -224,6 +225,7 @@ Route decide_comm(const Arguments& arguments, bool alone) {
 }
 
 Route decide_blocking(const Arguments& arguments, CommState& state) {
+  memory::keep_reserve();
   if (arguments.neighbours) {
     if (const char* const reason = reason_for_mpi_of_neighbours(state)) return left_to_mpi(reason, &state);
   }

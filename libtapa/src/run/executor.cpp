@@ -4,6 +4,8 @@
 #include <cassert>
 #include <cstring>
 
+#include "memory/reserve.hpp"
+
 namespace tapa {
 
 namespace {
@@ -62,7 +64,7 @@ void Executor::prepare() {
 void Executor::bind(std::span<const std::byte* const> send, std::span<std::byte* const> recv) {
   assert(done());
   assert(send.size() == send_.size() && recv.size() == recv_.size());
-  if (memory_ == nullptr) memory_ = std::make_unique_for_overwrite<std::byte[]>(own_memory_);
+  if (memory_ == nullptr) memory_ = memory::for_blocks(own_memory_);
   std::copy(send.begin(), send.end(), send_.begin());
   std::copy(recv.begin(), recv.end(), recv_.begin());
   for (std::size_t i = 0; i < plan_->steps.size(); ++i) resolve(i);

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "memory/reserve.hpp"
+
 namespace tapa {
 
 namespace {
@@ -75,10 +77,10 @@ void free_kept() {
 /// From the system; where it has none, without what is kept for later.
 Piece allocate(std::size_t bytes) {
   try {
-    return {std::make_unique_for_overwrite<std::byte[]>(bytes), bytes};
+    return {memory::for_blocks(bytes), bytes};
   } catch (const std::bad_alloc&) {
     free_kept();
-    return {std::make_unique_for_overwrite<std::byte[]>(bytes), bytes};
+    return {memory::for_blocks(bytes), bytes};
   }
 }
 

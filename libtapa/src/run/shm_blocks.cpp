@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "memory/reserve.hpp"
 #include "run/datatype.hpp"
 #include "run/error.hpp"
 
@@ -97,7 +98,7 @@ std::byte* ShmBlocks::room(std::size_t member, bool sent, std::size_t bytes) {
   packing([&] { rooms_.resize(2 * ranks); });
   Room& room = rooms_[sent ? member : ranks + member];
   if (room.bytes < bytes) {
-    packing([&] { room.memory = std::make_unique_for_overwrite<std::byte[]>(bytes); });
+    packing([&] { room.memory = memory::for_blocks(bytes); });
     held_bytes_ += bytes - std::exchange(room.bytes, bytes);
   }
   return room.memory.get();

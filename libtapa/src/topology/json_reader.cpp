@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "memory/reserve.hpp"
 #include "topology/topology.hpp"
 
 namespace tapa {
@@ -55,6 +56,7 @@ std::string shown(const nlohmann::json& value) {
 }  // namespace
 
 nlohmann::json parse_json(std::string_view text, const std::string& origin, std::size_t max_bytes) {
+  memory::keep_reserve();  // values need memory even to end
   if (text.size() > max_bytes) {
     throw std::invalid_argument(origin + ": " + std::to_string(text.size()) + " bytes, expected at most " +
                                 std::to_string(max_bytes));

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "memory/reserve.hpp"
 #include "run/locked.hpp"
 #include "run/log.hpp"
 #include "run/private_comm.hpp"
@@ -55,6 +56,7 @@ void World::set_of_process(std::shared_ptr<World> world) {
 }
 
 std::shared_ptr<World> World::make(MPI_Comm of, const JointSteps& steps) {
+  memory::keep_reserve();
   std::shared_ptr<World> world(new World(of));
   std::string why;
   std::optional<ShmSegment> file;
