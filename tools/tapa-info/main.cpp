@@ -19,7 +19,7 @@
 #include "topology/override.hpp"
 #include "topology/topology_file.hpp"
 #include "version_flag.hpp"
-#include "world/device_support.hpp"
+#include "world/hello.hpp"
 #include "world/options.hpp"
 #include "world/process_options.hpp"
 #include "write_file.hpp"

@@ -15,10 +15,8 @@ namespace {
 template <Mode mode>
 int run_along_edges(Arguments arguments, MPI_Request* request = nullptr) {
   arguments.neighbours = true;
-  const int code = guarded(arguments.comm, arguments.function, [&] {
-    arguments.edges = edges_at(arguments.comm, mode != Mode::blocking);
-    return MPI_SUCCESS;
-  });
+  const int code = guarded(arguments.comm, arguments.function,
+                           [&] { arguments.edges = edges_at(arguments.comm, mode != Mode::blocking); });
   return code != MPI_SUCCESS ? code : run<mode>(arguments, request);
 }
 

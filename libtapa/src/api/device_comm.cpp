@@ -17,17 +17,12 @@ using device::DeviceError;
 
 namespace {
 
-struct OwnComm {
-  MPI_Comm comm = MPI_COMM_NULL;
-  OwnComm() = default;
-  OwnComm(const OwnComm&) = delete;
-  OwnComm& operator=(const OwnComm&) = delete;
-  ~OwnComm() {
-    int finalised = 0;
-    PMPI_Finalized(&finalised);
-    if (finalised == 0 && comm != MPI_COMM_NULL) PMPI_Comm_free(&comm);
-  }
-};
+void free_own(MPI_Comm* comm) {
+  int finalised = 0;
+  PMPI_Finalized(&finalised);
+  if (finalised == 0 && *comm != MPI_COMM_NULL) PMPI_Comm_free(comm);
+  delete comm;
+}
 
 /// Made of the library's own where the ranks have one: the program's error handler is not for what fails
 /// here.
@@ -47,13 +42,13 @@ std::shared_ptr<MPI_Comm> own_comm(MPI_Comm of) {
   MPI_Comm made = MPI_COMM_NULL;
   if (const int code = make_own_comm(of, &made); code != MPI_SUCCESS)
     throw DeviceError(TAPA_DEVICE_ERR_ARG, "making a communicator: " + mpi_error_text(code));
-  std::shared_ptr<OwnComm> own;
-  if (!on_all_ranks(made, [&] { own = std::make_shared<OwnComm>(); })) {
+  std::shared_ptr<MPI_Comm> own;
+  if (!on_all_ranks(made, [&] { own.reset(new MPI_Comm(MPI_COMM_NULL), free_own); })) {
     PMPI_Comm_free(&made);
     throw DeviceError(TAPA_DEVICE_ERR_MEMORY, "a rank has no memory for a communicator");
   }
-  own->comm = made;
-  return {own, &own->comm};
+  *own = made;
+  return own;
 }
 
 void check_communicator(MPI_Comm comm) {
@@ -61,14 +56,12 @@ void check_communicator(MPI_Comm comm) {
   PMPI_Initialized(&initialised);
   if (initialised == 0)
     throw DeviceError(TAPA_DEVICE_ERR_ARG, "MPI is not initialised, expected MPI_Init before");
-  if (comm == MPI_COMM_NULL) {
-    throw DeviceError(TAPA_DEVICE_ERR_ARG, "mpi_comm is MPI_COMM_NULL, expected an intracommunicator");
-  }
   int inter = 0;
-  PMPI_Comm_test_inter(comm, &inter);
-  if (inter != 0) {
-    throw DeviceError(TAPA_DEVICE_ERR_ARG, "mpi_comm is an intercommunicator, expected an intracommunicator");
-  }
+  if (comm != MPI_COMM_NULL) PMPI_Comm_test_inter(comm, &inter);
+  if (comm == MPI_COMM_NULL || inter != 0)
+    throw DeviceError(TAPA_DEVICE_ERR_ARG,
+                      words("mpi_comm is ", inter != 0 ? "an intercommunicator" : "MPI_COMM_NULL",
+                            ", expected an intracommunicator"));
 }
 
 }  // namespace

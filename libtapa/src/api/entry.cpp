@@ -122,20 +122,17 @@ int run_guarded(const Arguments& arguments, MPI_Request* request) {
       done = route.carrier != Carrier::mpi && make_request<mode>(arguments, route, request);
     }
     if (!done) hand_over(arguments, mode, route);
-    return MPI_SUCCESS;
   });
   return code != MPI_SUCCESS || done ? code : run_by_mpi(arguments, route, mode, request);
 }
 
 void require_own_comm(MPI_Comm comm) {
   require_comm(comm);
-  if (!world_began()) {
-    throw CallError(MPI_ERR_UNSUPPORTED_OPERATION,
-                    "comm is of a session in a program that did not call MPI_Init, expected one that did");
-  }
-  if (world_ends()) throw CallError(MPI_ERR_OTHER, "MPI_Finalize has begun, expected a call before it");
-  if (is_intercomm(comm))
-    throw CallError(MPI_ERR_COMM, "comm is an intercommunicator, expected an intracommunicator");
+  if (!world_began())
+    refuse(MPI_ERR_UNSUPPORTED_OPERATION,
+           "comm is of a session in a program that did not call MPI_Init, expected one that did");
+  if (world_ends()) refuse(MPI_ERR_OTHER, "MPI_Finalize has begun, expected a call before it");
+  if (is_intercomm(comm)) refuse(MPI_ERR_COMM, "comm is an intercommunicator, expected an intracommunicator");
 }
 
 }  // namespace

@@ -15,9 +15,8 @@ namespace tapa {
 /// The state of an intracommunicator, set up. Collective. Throws CallError.
 [[nodiscard]] std::shared_ptr<CommState> ready_state(MPI_Comm comm);
 
-/// Carries out, starts, or makes a persistent request of, a call; returns its MPI code. The last is
-/// collective. `request`: of one that is not blocking. By mode at compile time, as a short call notices each
-/// branch.
+/// Carries out, starts, or makes a persistent request of, a call, which is collective; returns its MPI code.
+/// By mode at compile time, as a short call notices each branch.
 template <Mode mode>
 int run(const Arguments& arguments, MPI_Request* request = nullptr);
 

@@ -46,10 +46,8 @@ struct SelectCall {
 };
 
 void require_selection(TAPA_Selection selection) {
-  if (selection == TAPA_SELECTION_NULL) {
-    throw CallError(MPI_ERR_ARG,
-                    "selection is TAPA_SELECTION_NULL, expected one made by TAPA_Selection_create");
-  }
+  if (selection == TAPA_SELECTION_NULL)
+    refuse(MPI_ERR_ARG, "selection is TAPA_SELECTION_NULL, expected one made by TAPA_Selection_create");
 }
 
 MPI_Comm comm_of(TAPA_Selection selection) {
@@ -59,22 +57,15 @@ MPI_Comm comm_of(TAPA_Selection selection) {
 void check_side(const char* buffer_name, const void* buffer, const char* displs_name, const MPI_Aint* displs,
                 std::size_t rowbytes, const RowSelection& rows,
                 const BlockRows& (RowSelection::*block)(int) const) {
-  if (displs == nullptr)
-    throw CallError(MPI_ERR_ARG, std::string(displs_name) + " is null, expected an array");
-  if (buffer == MPI_IN_PLACE) {
-    throw CallError(MPI_ERR_BUFFER,
-                    std::string(buffer_name) + " is MPI_IN_PLACE, expected a buffer of its own");
-  }
+  if (displs == nullptr) refuse(MPI_ERR_ARG, displs_name, " is null, expected an array");
+  if (buffer == MPI_IN_PLACE)
+    refuse(MPI_ERR_BUFFER, buffer_name, " is MPI_IN_PLACE, expected a buffer of its own");
   for (int peer = 0; peer < rows.ranks(); ++peer) {
-    if (buffer == nullptr && (rows.*block)(peer).travelling > 0 && rowbytes > 0) {
-      throw CallError(MPI_ERR_BUFFER,
-                      std::string(buffer_name) + " is null, expected a buffer: the block for rank " +
-                          std::to_string(peer) + " has " + std::to_string((rows.*block)(peer).travelling) +
-                          " rows that travel");
-    }
+    if (buffer == nullptr && (rows.*block)(peer).travelling > 0 && rowbytes > 0)
+      refuse(MPI_ERR_BUFFER, buffer_name, " is null, expected a buffer: the block for rank ", peer, " has ",
+             (rows.*block)(peer).travelling, " rows that travel");
     if (displs[peer] < 0) {
-      throw CallError(MPI_ERR_ARG, std::string(displs_name) + "[" + std::to_string(peer) + "] is " +
-                                       std::to_string(displs[peer]) + ", expected 0 or more");
+      refuse(MPI_ERR_ARG, displs_name, "[", peer, "] is ", displs[peer], ", expected 0 or more");
     }
   }
 }
@@ -149,8 +140,7 @@ int run_select(const SelectCall& call, Mode mode, MPI_Request* request = nullptr
     if (mode == Mode::blocking)
       run_to_end(std::move(operation));
     else if (!submit_operation(std::move(operation), call.selection->rows, call.selection->comm, request))
-      throw CallError(MPI_ERR_OTHER, "too many persistent requests of this communicator live");
-    return MPI_SUCCESS;
+      refuse(MPI_ERR_OTHER, "too many persistent requests of this communicator live");
   });
 }
 
@@ -169,18 +159,16 @@ int TAPA_Selection_create(const int sendrows[], const int recvrows[], const int 
     static std::atomic<std::size_t> serials{0};
     made->serial = ++serials;
     *selection = made.release();
-    return MPI_SUCCESS;
   });
 }
 
 int TAPA_Selection_free(TAPA_Selection* selection) {
   return guarded(MPI_COMM_NULL, "TAPA_Selection_free", [&] {
     if (selection == nullptr)
-      throw CallError(MPI_ERR_ARG, "selection is null, expected the address of a TAPA_Selection");
+      refuse(MPI_ERR_ARG, "selection is null, expected the address of a TAPA_Selection");
     require_selection(*selection);
     delete *selection;
     *selection = TAPA_SELECTION_NULL;
-    return MPI_SUCCESS;
   });
 }
 
@@ -189,7 +177,6 @@ int TAPA_Selection_bytes(TAPA_Selection selection, size_t rowbytes, size_t* sent
     require_selection(selection);
     if (sent != nullptr) *sent = selection->rows->bytes_sent(rowbytes);
     if (received != nullptr) *received = selection->rows->bytes_received(rowbytes);
-    return MPI_SUCCESS;
   });
 }
 

@@ -45,59 +45,49 @@ struct SparseCall {
 /// Bytes of an element. Throws CallError.
 std::size_t element_bytes(MPI_Datatype datatype) {
   if (datatype == MPI_DATATYPE_NULL)
-    throw CallError(MPI_ERR_TYPE, "datatype is MPI_DATATYPE_NULL, expected a datatype");
+    refuse(MPI_ERR_TYPE, "datatype is MPI_DATATYPE_NULL, expected a datatype");
   const TypeInfo info = type_info(datatype);
-  if (!info.committed)
-    throw CallError(MPI_ERR_TYPE, "datatype is not committed, expected one after MPI_Type_commit");
-  if (info.size == 0 || !info.always_dense() || info.first != 0) {
-    throw CallError(MPI_ERR_TYPE, "datatype has " + std::to_string(info.size) + " bytes of data in " +
-                                      std::to_string(info.extent) + " from byte " +
-                                      std::to_string(info.first) +
-                                      " on, expected one without gaps from byte 0 on");
-  }
+  if (!info.committed) refuse(MPI_ERR_TYPE, "datatype is not committed, expected one after MPI_Type_commit");
+  if (info.size == 0 || !info.always_dense() || info.first != 0)
+    refuse(MPI_ERR_TYPE, "datatype has ", info.size, " bytes of data in ", info.extent, " from byte ",
+           info.first, " on, expected one without gaps from byte 0 on");
   return info.size;
 }
 
 void check_arrays(const SparseCall& call) {
   if (call.received == nullptr)
-    throw CallError(MPI_ERR_ARG, "received is null, expected the address of a TAPA_Received");
-  if (call.ndestinations < 0) {
-    throw CallError(MPI_ERR_COUNT,
-                    "ndestinations is " + std::to_string(call.ndestinations) + ", expected 0 or more");
-  }
+    refuse(MPI_ERR_ARG, "received is null, expected the address of a TAPA_Received");
+  if (call.ndestinations < 0)
+    refuse(MPI_ERR_COUNT, "ndestinations is ", call.ndestinations, ", expected 0 or more");
   if (call.ndestinations > 0 && (call.destinations == nullptr || call.sendcounts == nullptr)) {
-    throw CallError(MPI_ERR_ARG, std::string(call.destinations == nullptr ? "destinations" : "sendcounts") +
-                                     " is null, expected an array of " + std::to_string(call.ndestinations));
+    refuse(MPI_ERR_ARG, call.destinations == nullptr ? "destinations" : "sendcounts",
+           " is null, expected an array of ", call.ndestinations);
   }
-  if (call.sendbuf == MPI_IN_PLACE)
-    throw CallError(MPI_ERR_BUFFER, "sendbuf is MPI_IN_PLACE, expected a buffer");
+  if (call.sendbuf == MPI_IN_PLACE) refuse(MPI_ERR_BUFFER, "sendbuf is MPI_IN_PLACE, expected a buffer");
 }
 
 std::string element_of(const char* array, int i) {
-  return std::string(array) + "[" + std::to_string(i) + "]";
+  return words(array, "[", i, "]");
 }
 
 /// The bytes of the i-th message.
 std::size_t message_bytes(const SparseCall& call, int i, std::size_t element) {
   const MPI_Count count = call.sendcounts[i];
-  if (count < 0)
-    throw CallError(MPI_ERR_COUNT,
-                    element_of("sendcounts", i) + " is " + std::to_string(count) + ", expected 0 or more");
+  if (count < 0) refuse(MPI_ERR_COUNT, element_of("sendcounts", i), " is ", count, ", expected 0 or more");
   if (static_cast<std::uint64_t>(count) > static_cast<std::uint64_t>(PTRDIFF_MAX) / element)
-    throw CallError(MPI_ERR_COUNT, element_of("sendcounts", i) + " is " + std::to_string(count) +
-                                       ", expected no more than memory can hold");
+    refuse(MPI_ERR_COUNT, element_of("sendcounts", i), " is ", count,
+           ", expected no more than memory can hold");
   if (count > 0 && call.sendbuf == nullptr)
-    throw CallError(MPI_ERR_BUFFER, "sendbuf is null, expected a buffer: " + element_of("sendcounts", i) +
-                                        " is " + std::to_string(count));
+    refuse(MPI_ERR_BUFFER, "sendbuf is null, expected a buffer: ", element_of("sendcounts", i), " is ",
+           count);
   return static_cast<std::size_t>(count) * element;
 }
 
 [[noreturn]] void refuse_duplicate(const SparseCall& call, int i) {
   const auto first = std::find(call.destinations, call.destinations + i, call.destinations[i]);
-  throw CallError(MPI_ERR_RANK, element_of("destinations", i) + " is " +
-                                    std::to_string(call.destinations[i]) + " as " +
-                                    element_of("destinations", static_cast<int>(first - call.destinations)) +
-                                    ", expected each rank once at most");
+  refuse(MPI_ERR_RANK, element_of("destinations", i), " is ", call.destinations[i], " as ",
+         element_of("destinations", static_cast<int>(first - call.destinations)),
+         ", expected each rank once at most");
 }
 
 /// Adds the messages of a call. Throws CallError where it is wrong.
@@ -109,10 +99,8 @@ void add_messages(const SparseCall& call, const CommState& state, SparseExchange
   const auto* next = static_cast<const std::byte*>(call.sendbuf);
   for (int i = 0; i < call.ndestinations; ++i) {
     const int to = call.destinations[i];
-    if (to < 0 || to >= state.size()) {
-      throw CallError(MPI_ERR_RANK, element_of("destinations", i) + " is " + std::to_string(to) +
-                                        ", expected 0 to " + std::to_string(state.size() - 1));
-    }
+    if (to < 0 || to >= state.size())
+      refuse(MPI_ERR_RANK, element_of("destinations", i), " is ", to, ", expected 0 to ", state.size() - 1);
     const std::size_t bytes = message_bytes(call, i, element);
     if (!exchange.add(to, {next, bytes})) refuse_duplicate(call, i);
     if (bytes > 0) next += bytes;
@@ -122,9 +110,9 @@ void add_messages(const SparseCall& call, const CommState& state, SparseExchange
 void require_all_right(const SparseExchange& exchange) {
   const std::uint64_t wrong = exchange.wrong_ranks();
   if (wrong == 0) return;
-  throw CallError(MPI_ERR_OTHER, (wrong == 1 ? "rank " + std::to_string(exchange.wrong_rank())
-                                             : std::to_string(wrong) + " ranks") +
-                                     " made the call with wrong arguments or without memory for it");
+  refuse(MPI_ERR_OTHER,
+         (wrong == 1 ? "rank " + std::to_string(exchange.wrong_rank()) : std::to_string(wrong) + " ranks") +
+             " made the call with wrong arguments or without memory for it");
 }
 
 /// What has come, in the order of sources. Throws CallError.
@@ -134,12 +122,9 @@ TAPA_Received packed(const SparseInbox& inbox, std::size_t element) {
   std::byte* to = received->data.get();
   for (const std::size_t source : inbox.sources()) {
     const auto message = inbox.from(source);
-    if (message.size() % element != 0) {
-      throw CallError(MPI_ERR_TRUNCATE, "the message from rank " + std::to_string(source) + " has " +
-                                            std::to_string(message.size()) +
-                                            " bytes, expected a multiple of datatype's " +
-                                            std::to_string(element));
-    }
+    if (message.size() % element != 0)
+      refuse(MPI_ERR_TRUNCATE, "the message from rank ", source, " has ", message.size(),
+             " bytes, expected a multiple of datatype's ", element);
     received->sources.push_back(static_cast<int>(source));
     received->counts.push_back(static_cast<MPI_Count>(message.size() / element));
     to = std::ranges::copy(message, to).out;
@@ -165,9 +150,8 @@ TAPA_Received exchange_sparsely(const SparseCall& call, CommState& state) {
 }
 
 void require_received(TAPA_Received received) {
-  if (received == TAPA_RECEIVED_NULL) {
-    throw CallError(MPI_ERR_ARG, "received is TAPA_RECEIVED_NULL, expected one made by TAPA_Sparse_exchange");
-  }
+  if (received == TAPA_RECEIVED_NULL)
+    refuse(MPI_ERR_ARG, "received is TAPA_RECEIVED_NULL, expected one made by TAPA_Sparse_exchange");
 }
 
 }  // namespace
@@ -183,7 +167,6 @@ int TAPA_Sparse_exchange(const void* sendbuf, int ndestinations, const int desti
     TAPA_Received const made =
         exchange_sparsely({sendbuf, ndestinations, destinations, sendcounts, datatype, received}, *state);
     *received = made;
-    return MPI_SUCCESS;
   });
 }
 
@@ -195,18 +178,15 @@ int TAPA_Received_get(TAPA_Received received, int* nsources, const int** sources
     if (sources != nullptr) *sources = received->sources.data();
     if (counts != nullptr) *counts = received->counts.data();
     if (data != nullptr) *data = received->data.get();
-    return MPI_SUCCESS;
   });
 }
 
 int TAPA_Received_free(TAPA_Received* received) {
   return guarded(MPI_COMM_NULL, "TAPA_Received_free", [&] {
-    if (received == nullptr)
-      throw CallError(MPI_ERR_ARG, "received is null, expected the address of a TAPA_Received");
+    if (received == nullptr) refuse(MPI_ERR_ARG, "received is null, expected the address of a TAPA_Received");
     require_received(*received);
     delete *received;
     *received = TAPA_RECEIVED_NULL;
-    return MPI_SUCCESS;
   });
 }
 

@@ -20,18 +20,18 @@ void require_inactive(MPI_Request request, const std::string& name, bool to_star
     case Progress::State::idle:
       return;
     case Progress::State::active:
-      throw CallError(MPI_ERR_REQUEST,
-                      name + " is active, expected a request that was completed by MPI_Wait or MPI_Test");
+      refuse(MPI_ERR_REQUEST,
+             name + " is active, expected a request that was completed by MPI_Wait or MPI_Test");
     case Progress::State::failed:
       if (!to_start) return;
-      throw CallError(MPI_ERR_REQUEST, name + " failed in an earlier run, expected a request that works");
+      refuse(MPI_ERR_REQUEST, name + " failed in an earlier run, expected a request that works");
     case Progress::State::unknown:
       break;
   }
-  throw CallError(MPI_ERR_REQUEST,
-                  request == MPI_REQUEST_NULL
-                      ? name + " is MPI_REQUEST_NULL, expected a request of TAPA_Alltoall_init or its kin"
-                      : name + " is not a request of TAPA_Alltoall_init or its kin");
+  refuse(MPI_ERR_REQUEST,
+         request == MPI_REQUEST_NULL
+             ? name + " is MPI_REQUEST_NULL, expected a request of TAPA_Alltoall_init or its kin"
+             : name + " is not a request of TAPA_Alltoall_init or its kin");
 }
 
 /// Whether starts come too late: what requests of ours need is freed with what hangs on MPI_COMM_SELF.
@@ -39,12 +39,11 @@ bool too_late() {
   return world_ends() && !has_forwarded_init();
 }
 
-int refuse(const char* function) {
-  return guarded(MPI_COMM_NULL, function, []() -> int {
-    throw CallError(
-        MPI_ERR_REQUEST,
-        "MPI_Finalize has ended what persistent requests need, expected a start before; from what "
-        "hangs on MPI_COMM_SELF only where that was hung there after the first all-to-all");
+int refuse_late(const char* function) {
+  return guarded(MPI_COMM_NULL, function, [] {
+    refuse(MPI_ERR_REQUEST,
+           "MPI_Finalize has ended what persistent requests need, expected a start before; from what "
+           "hangs on MPI_COMM_SELF only where that was hung there after the first all-to-all");
   });
 }
 
@@ -77,36 +76,32 @@ int run(const char* function, const MPI_Request requests[], int count, const Our
 extern "C" {
 
 int TAPA_Start(MPI_Request* request) {
-  if (too_late()) return refuse("TAPA_Start");
+  if (too_late()) return refuse_late("TAPA_Start");
   const auto ours = [&] {
     require_request(request);
     require_inactive(*request, "request", true);
     check_mpi(Progress::instance().start(1, request), "MPI_Start");
-    return MPI_SUCCESS;
   };
   return run("TAPA_Start", request, 1, ours, [&] { return PMPI_Start(request); });
 }
 
 int TAPA_Startall(int count, MPI_Request requests[]) {
-  if (too_late()) return refuse("TAPA_Startall");
+  if (too_late()) return refuse_late("TAPA_Startall");
   if (count > 1 && requests != nullptr && has_forwarded_init()) {  // some may be MPI's, some ours
     int code = guarded(MPI_COMM_NULL, "TAPA_Startall", [&] {
       for (int i = 0; i < count; ++i) {
         if (!left_to_mpi(&requests[i], 1)) require_startable(requests, i);
       }
-      return MPI_SUCCESS;
     });
     for (int i = 0; i < count && code == MPI_SUCCESS; ++i) code = TAPA_Start(&requests[i]);
     return code;
   }
   const auto ours = [&] {
-    if (count < 0)
-      throw CallError(MPI_ERR_COUNT, "count is " + std::to_string(count) + ", expected 0 or more");
-    if (count == 0) return MPI_SUCCESS;
-    if (requests == nullptr) throw CallError(MPI_ERR_ARG, "requests is null, expected an array of requests");
+    if (count < 0) refuse(MPI_ERR_COUNT, "count is ", count, ", expected 0 or more");
+    if (count == 0) return;
+    if (requests == nullptr) refuse(MPI_ERR_ARG, "requests is null, expected an array of requests");
     for (int i = 0; i < count; ++i) require_startable(requests, i);
     check_mpi(Progress::instance().start(count, requests), "MPI_Startall");
-    return MPI_SUCCESS;
   };
   return run("TAPA_Startall", requests, count, ours, [&] { return PMPI_Startall(count, requests); });
 }
@@ -116,7 +111,6 @@ int TAPA_Request_free(MPI_Request* request) {
     require_request(request);
     require_inactive(*request, "request", false);
     check_mpi(Progress::instance().free(request), "MPI_Request_free");
-    return MPI_SUCCESS;
   };
   return run("TAPA_Request_free", request, 1, ours, [&] { return PMPI_Request_free(request); });
 }

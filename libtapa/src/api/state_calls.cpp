@@ -26,21 +26,21 @@ namespace {
 
 template <class T>
 void require(const T* pointer, const char* name) {
-  if (pointer == nullptr) throw CallError(MPI_ERR_ARG, std::string(name) + " is null");
+  if (pointer == nullptr) refuse(MPI_ERR_ARG, name, " is null");
 }
 
-/// Copies text into a caller's buffer of `size` bytes, cut to fit.
-void copy_text(const std::string& text, char* value, int size) {
+/// Copies text into a caller's buffer of `size` bytes, cut to fit; `length`: of all of it, or null.
+void copy_text(const std::string& text, char* value, int size, int* length = nullptr) {
   require(value, "value");
-  if (size < 1) throw CallError(MPI_ERR_ARG, "size is " + std::to_string(size) + ", expected 1 or more");
+  if (size < 1) refuse(MPI_ERR_ARG, "size is ", size, ", expected 1 or more");
   const std::size_t n = std::min(text.size(), static_cast<std::size_t>(size) - 1);
   std::memcpy(value, text.data(), n);
   value[n] = '\0';
+  if (length != nullptr) *length = static_cast<int>(text.size());
 }
 
 std::string own_version() {
-  return std::to_string(TAPA_VERSION_MAJOR) + "." + std::to_string(TAPA_VERSION_MINOR) + "." +
-         std::to_string(TAPA_VERSION_PATCH);
+  return words(TAPA_VERSION_MAJOR, ".", TAPA_VERSION_MINOR, ".", TAPA_VERSION_PATCH);
 }
 
 /// Makes the world of MPI_COMM_WORLD, and sets that up where its ranks share memory or plans may carry its
@@ -64,7 +64,7 @@ void begin_drop_in() noexcept {
   } catch (const SetupError& e) {  // all ranks know
     if (rank == 0) warn_all_is_mpis(e.what());
   } catch (const std::exception& e) {  // this rank may be the only one that knows: nobody could go on
-    log_error(std::string("the ranks could not agree in MPI_Init: ") + e.what());
+    log_error(words("the ranks could not agree in MPI_Init: ", e.what()));
     PMPI_Abort(MPI_COMM_WORLD, 1);
   }
 }
@@ -74,37 +74,22 @@ void begin_drop_in() noexcept {
 extern "C" {
 
 int TAPA_Comm_setup(MPI_Comm comm) {
-  return guarded(comm, "TAPA_Comm_setup", [&] {
-    (void)ready_state(comm);
-    return MPI_SUCCESS;
-  });
+  return guarded(comm, "TAPA_Comm_setup", [&] { (void)ready_state(comm); });
 }
 
 int TAPA_Comm_set(MPI_Comm comm, const char* key, const char* value) {
   return guarded(comm, "TAPA_Comm_set", [&] {
     require(key, "key");
     require(value, "value");
-    try {
-      ready_state(comm)->set_option(key, value);
-    } catch (const std::invalid_argument& e) {
-      throw CallError(MPI_ERR_ARG, e.what());
-    }
-    return MPI_SUCCESS;
+    ready_state(comm)->set_option(key, value);
   });
 }
 
 int TAPA_Comm_get(MPI_Comm comm, const char* key, char* value, int size, int* length) {
   return guarded(comm, "TAPA_Comm_get", [&] {
     require(key, "key");
-    try {
-      const auto rules = ready_state(comm)->parts()->rules;
-      const std::string& text = rules->options->text(key);
-      copy_text(text, value, size);
-      if (length != nullptr) *length = static_cast<int>(text.size());
-    } catch (const std::invalid_argument& e) {
-      throw CallError(MPI_ERR_ARG, e.what());
-    }
-    return MPI_SUCCESS;
+    const auto rules = ready_state(comm)->parts()->rules;
+    copy_text(rules->options->text(key), value, size, length);
   });
 }
 
@@ -113,24 +98,19 @@ int TAPA_Comm_plan(MPI_Comm comm, size_t bytes, char* plan, int size, int* lengt
     const auto state = ready_state(comm);
     const auto parts = state->parts();
     const Decision decision = decide(*parts, true, bytes, {true, parts->regions.available(), false});
-    copy_text(decision.text, plan, size);
-    if (length != nullptr) *length = static_cast<int>(decision.text.size());
-    return MPI_SUCCESS;
+    copy_text(decision.text, plan, size, length);
   });
 }
 
 int TAPA_Comm_level(MPI_Comm comm, int peer, int* level, char* name, int size) {
   return guarded(comm, "TAPA_Comm_level", [&] {
     const auto state = ready_state(comm);
-    if (peer < 0 || peer >= state->size()) {
-      throw CallError(MPI_ERR_RANK, "peer is " + std::to_string(peer) + ", expected 0 to " +
-                                        std::to_string(state->size() - 1));
-    }
+    if (peer < 0 || peer >= state->size())
+      refuse(MPI_ERR_RANK, "peer is ", peer, ", expected 0 to ", state->size() - 1);
     const auto topology = state->parts()->rules->topology;
     const int found = topology->level_of(state->rank(), peer);
     if (level != nullptr) *level = found;
     if (name != nullptr) copy_text(topology->levels[static_cast<std::size_t>(found)].name, name, size);
-    return MPI_SUCCESS;
   });
 }
 
@@ -143,7 +123,6 @@ int TAPA_Comm_levels(MPI_Comm comm, int* count, int* nic_level, char* names, int
     if (length != nullptr) *length = static_cast<int>(text.size());
     if (count != nullptr) *count = static_cast<int>(topology->levels.size());
     if (nic_level != nullptr) *nic_level = topology->nic_level;
-    return MPI_SUCCESS;
   });
 }
 
@@ -166,10 +145,9 @@ int TAPA_Interpose_begin(const char* version) {
   become_drop_in();
   Progress::outlast_finalize();
   return contained("TAPA_Interpose_begin", [] {
-    if (!world_runs()) return MPI_SUCCESS;
+    if (!world_runs()) return;
     begin_drop_in();
     warm_up();
-    return MPI_SUCCESS;
   });
 }
 

@@ -41,12 +41,11 @@ Competition* Autotuner::find(const ProbeKey& key) const {
 
 /// What has decided a size, with MPI or without; or null.
 const Autotuning* Autotuner::ended(bool uniform, std::size_t bytes, bool edges) const {
-  const Autotuning* found = nullptr;
   for (const bool mpi : {true, false}) {
     const Competition* const competition = find({uniform, mpi, size_class_of(bytes), edges});
-    if (found == nullptr && competition != nullptr) found = competition->ended();
+    if (competition != nullptr && competition->ended() != nullptr) return competition->ended();
   }
-  return found;
+  return nullptr;
 }
 
 const SizeResult* Autotuner::earlier(bool uniform, std::size_t bytes) const {

@@ -1,6 +1,5 @@
 /// @file
-/// The plans that compete on one communicator. The first blocking calls of each class of sizes
-/// probe the candidates, call by call; then the fastest is kept.
+/// The plans that compete on one communicator: the first blocking calls of each class of sizes probe them.
 #pragma once
 
 #include <bit>
@@ -27,15 +26,13 @@ class Autotuner {
 
   [[nodiscard]] static ProbeKey key_of(bool uniform, std::size_t bytes, Offer offer);
 
-  /// Whether a size is still to be decided. `mean_known`: for blocks of different sizes, whether their mean
-  /// is known.
+  /// Whether a size is still to be decided. `mean_known`: whether the mean of different blocks is known.
   [[nodiscard]] bool undecided(const ProbeKey& key, std::size_t bytes, bool mean_known) const;
   /// The competition of an undecided key, made when there is none.
   [[nodiscard]] Competition& running(const ProbeKey& key, std::size_t bytes, Offer offer);
   /// That of a decided key, or null.
   [[nodiscard]] Competition* decided_by(const ProbeKey& key) const;
-  /// A probe has ended; see Competition::record(). To be called once for each, also when it failed, so that
-  /// all ranks stay in step.
+  /// A probe has ended. Once for each, also when it failed: all ranks stay in step.
   void record(const ProbeKey& key, double seconds, std::uint64_t sent);
 
   /// A plan that was probed, or null.
@@ -57,13 +54,11 @@ class Autotuner {
 
   /// What earlier runs have found for these ranks, to begin with. Alike on all ranks, before the first call.
   void remember(std::vector<SizeResult> sizes) { earlier_ = std::move(sizes); }
-  /// What is known now, as far as another run could use it. `aging`: results measured before that day are
-  /// told as new when they still hold.
+  /// What another run could use. `aging`: what was measured before that day and still holds is told as new.
   [[nodiscard]] std::vector<SizeResult> results(int aging) const;
   [[nodiscard]] const Terms::Used& used() const { return terms_.used; }
 
-  /// Limits what probing may cost from now on: the program did not ask for it. `spent`: seconds of
-  /// all-to-alls so far. Alike on all ranks, before the first call.
+  /// Limits what probing may cost. `spent`: seconds of all-to-alls so far. Alike on all ranks, before calls.
   void limit(double spent) { terms_.budget = ProbeBudget(spent); }
   [[nodiscard]] bool limited() const { return terms_.budget.limited(); }
 

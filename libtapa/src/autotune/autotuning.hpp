@@ -1,7 +1,6 @@
 /// @file
-/// A competition of plans for one size of blocks: the first calls probe the candidates, and the slower ones
-/// are given up as soon as it is clear that they are. Pure: no MPI; the caller sees to it that all ranks go
-/// on with the same times.
+/// A competition of plans for one size of blocks: the first calls probe the candidates, and what is clearly
+/// slower is given up. Pure: no MPI; the caller sees to it that all ranks go on with the same times.
 #pragma once
 
 #include <array>
@@ -17,11 +16,10 @@
 
 namespace tapa {
 
-/// Rounds of calls. After each the ranks agree on its times, and the plans whose least time is over the best
-/// one's by more than `slack` and by more than `margin` are given up; those that are only over the slack are
-/// undecided, and called kUndecided times in the next round. What plans cost that lose is so bounded: one
-/// that takes f times as long as the best is called until its round's slack is below f - 1, and then now and
-/// then until what its calls take longer is more than the margin.
+/// Rounds of calls. After each the ranks agree on its times, and plans whose least time is over the best
+/// one's by more than `slack` and `margin` are given up; those over the slack alone are undecided, and called
+/// kUndecided times in the next round. So what a loser costs is bounded: one that takes f times as long as
+/// the best is called until its round's slack is below f - 1, then until its calls exceed the margin.
 class Autotuning {
  public:
   struct Round {
@@ -38,8 +36,7 @@ class Autotuning {
                                                  {8, 0.1, 0.01, 1e-5},
                                                  {16, 0.05, 0.01, 5e-6},
                                                  {32, 0.0, 0.01, 0}}};
-  /// Rounds end when each plan that is left was called for so many seconds, and kFewCalls times: what more
-  /// calls so long could tell apart is less than they take.
+  /// Seconds of calls of each plan that is left, kFewCalls at least, after which more are not worth it.
   static constexpr double kEnough = 0.5;
   /// Calls in a row at the end of a round of an undecided plan: two, as the first may be disturbed.
   static constexpr std::size_t kUndecided = 2;
@@ -51,34 +48,30 @@ class Autotuning {
   static constexpr std::size_t kFruitless = 3;
 
   // With a budget there is a round of MPI's own before all others, and before each other one MPI, or a plan
-  // that is known to be faster, carries out as many calls as the budget wants for it.
+  // known to be faster, carries out as many calls as the budget wants for it.
   static constexpr std::size_t kMpiCalls = 5;  ///< in that round
-  /// A plan takes MPI's place before the end after so many calls, if it is so much faster: of few calls the
-  /// medians of equal plans differ by more than a tie.
+  /// A plan takes MPI's place before the end after so many calls, if it is so much faster.
   static constexpr std::size_t kFewCalls = 5;
   static constexpr double kEarlyGain = 0.15;
   static constexpr std::size_t kSureCalls = 17;
-  /// What the first call of a plan is taken to need, as long as nothing is known: so many times MPI's time,
-  /// and as many seconds to make it.
+  /// What a plan's first call is taken to need: so many times MPI's time, and as many seconds to make it.
   static constexpr double kUnknown = 3;
   static constexpr double kMaking = 3e-4;
   /// What agreeing is taken to need at most, seconds: about a short call.
   static constexpr double kAgreeing = 5e-4;
 
-  /// Precondition: at least one choice; the first is what would be taken without autotuning. Calls with
-  /// blocks of other sizes than of `smallest` to `largest` bytes, all ranks' together, do not count.
+  /// Precondition: at least one choice; the first is what would be taken without autotuning. Calls of less
+  /// than `smallest` or more than `largest` bytes, all ranks' together, do not count.
   explicit Autotuning(std::vector<Choice> choices, std::uint64_t smallest = 0,
                       std::uint64_t largest = UINT64_MAX);
 
-  /// With a limited budget, which must outlive it, where MPI is one of the choices: then MPI is what would be
-  /// taken without autotuning. Else the same as the other.
+  /// With a limited budget, which must outlive it, MPI is what would be taken, if it is among the choices.
   Autotuning(std::vector<Choice> choices, ProbeBudget& budget, std::uint64_t smallest = 0,
              std::uint64_t largest = UINT64_MAX);
 
   /// A plan that should be faster than MPI carries out the next kMpiCalls calls, MPI as many if its times
-  /// (`mpi`) are not known yet, and it stays if it is faster, or if MPI is not (`stays_at_a_tie`); else MPI
-  /// wins, and the others should be probed. With a limited budget, which must outlive it, what the calls have
-  /// taken longer is paid.
+  /// (`mpi`) are not known. The plan stays if it is faster, or if MPI is not (`stays_at_a_tie`); else MPI
+  /// wins. What the calls have taken longer a limited budget, which must outlive it, pays.
   [[nodiscard]] static Autotuning trial(Choice plan, ProbeBudget& budget, std::uint64_t smallest = 0,
                                         std::uint64_t largest = UINT64_MAX, std::vector<double> mpi = {},
                                         bool stays_at_a_tie = false);
@@ -92,8 +85,8 @@ class Autotuning {
   /// Complete, with the result of an earlier run, the best plan first. Precondition: there is one.
   [[nodiscard]] static Autotuning finished(const std::vector<PlanResult>& best_first);
 
-  /// What is known now of the plans that were called, the best first: before the end those of few calls come
-  /// behind the others, and those given up last.
+  /// What is known of the plans that were called, the best first; before the end those of few calls, then
+  /// those given up, come last.
   [[nodiscard]] std::vector<PlanResult> known() const;
 
   /// What calls have taken in rounds that are over.
@@ -104,20 +97,17 @@ class Autotuning {
   [[nodiscard]] bool complete() const { return complete_; }
   /// Whether all calls of a round were made: the ranks must agree on its times.
   [[nodiscard]] bool round_over() const { return !complete_ && calls_ == seconds_.size(); }
-  /// Whether the next call is no probe: until the budget allows the round, which has not begun. Never when a
-  /// round is over.
+  /// Whether the next call is no probe: the budget does not allow the round yet. Never when a round is over.
   [[nodiscard]] bool resting() const { return rest_ > 0; }
   /// Such a call was made.
   void count_rest();
 
   /// The plan of the next call. Precondition: neither complete() nor round_over().
   [[nodiscard]] const Choice& next() const { return choices()[resting() ? incumbent_ : order_[calls_]]; }
-  /// That call has taken so long on this rank, which has sent so many bytes. Precondition as for next(), and
-  /// not resting().
+  /// That call has taken so long on this rank, which has sent so many bytes. Precondition: not resting().
   void record(double seconds, std::uint64_t bytes);
 
-  /// This rank's times and bytes of the round, call by call; to be replaced by the slowest rank's times and
-  /// by the bytes of all ranks together.
+  /// This rank's of the round, call by call; to be replaced by the slowest rank's, and by all ranks' sum.
   [[nodiscard]] std::span<double> seconds() { return seconds_; }
   [[nodiscard]] std::span<std::uint64_t> bytes() { return bytes_; }
   /// Gives up what is clearly slower and begins the next round. Precondition: round_over().

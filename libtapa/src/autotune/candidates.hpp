@@ -27,8 +27,7 @@ class CandidateSource {
   [[nodiscard]] virtual bool one_choice() const = 0;
   /// Blocks of all ranks together: one for each two, or along edges.
   [[nodiscard]] virtual std::uint64_t blocks(bool edges) const = 0;
-  /// Whether this choice carries out the first calls of a size, as MPI is seldom faster by more than a tie:
-  /// the ranks have a core each.
+  /// Whether it carries out the first calls of a size, as MPI is seldom faster: the ranks have a core each.
   [[nodiscard]] virtual bool memory_first() const = 0;
   /// Whether it is a plan that would be considered here. `memory`: the ranks' buffers are at hand.
   [[nodiscard]] virtual bool possible(const Choice& choice, bool memory) const = 0;
@@ -41,15 +40,12 @@ struct Tried {
   double measured = 0;   ///< seconds; 0: it was never probed
 };
 
-/// Candidates, cheapest first, when probes of a size nearby have shown how far off the model is:
-/// predictions are multiplied by measured / predicted there, of the plan itself or else of the fastest with
-/// its algorithm, and are `measured` then; those of algorithms that did not take part by the smallest such
-/// factor, so that they are given the benefit of the doubt.
+/// Candidates, cheapest first, corrected by probes of a size nearby: times measured / predicted there, of the
+/// plan itself or the fastest with its algorithm (then they are `measured`), else the smallest such factor.
 [[nodiscard]] std::vector<Candidate> corrected(std::vector<Candidate> ranked, std::span<const Tried> tried);
 
-/// The plans that deserve to be probed: of the candidates, cheapest first, the best of each algorithm, at
-/// most `most`, and none that is expected to take over so many times as long as the first: kHopeless times,
-/// or kSlower times where that is measured.
+/// The plans that deserve to be probed: the best of each algorithm, at most `most`, and none that is expected
+/// to take over kHopeless times as long as the first, kSlower times where that is measured.
 [[nodiscard]] std::vector<Choice> plausible(const std::vector<Candidate>& ranked, std::size_t most);
 inline constexpr double kHopeless = 3;
 inline constexpr double kSlower = 1.5;

@@ -1,6 +1,6 @@
 /// @file
-/// The competition of plans for the calls of one key, as long as its communicator lives: it begins with what
-/// is known of earlier runs or by the model, and what it has decided is looked at again now and then.
+/// The competition of plans for the calls of one key, as long as its communicator lives: it begins with an
+/// earlier run's result or by the model, and what it has decided is looked at again now and then.
 #pragma once
 
 #include <compare>
@@ -42,8 +42,7 @@ struct Terms {
 
 class Competition {
  public:
-  /// `terms` and `earlier`, what an earlier run has found or null, are kept; a call of `bytes` and this offer
-  /// begins it.
+  /// `terms` and `earlier` (null: there was no run) are kept; a call of `bytes` and this offer begins it.
   Competition(Terms& terms, const ProbeKey& key, std::vector<Choice> choices, const SizeResult* earlier,
               std::size_t bytes, Offer offer);
 
@@ -78,9 +77,8 @@ class Competition {
   /// The winner and MPI compete once more where it is time for that.
   void review();
 
-  /// Whether all ranks know the slowest rank's times of a round that is over; to be called until it is so, by
-  /// the operation whose turn it is, in the same order of calls on all ranks. Throws CallError.
-  /// `tag`: of that operation; `rank`: this one in the communicator. No lock may be held, as MPI is called.
+  /// Whether all ranks know the slowest rank's times of a round that is over; called until it is so, by the
+  /// operation whose turn it is, whose tag that is, with no lock held, as MPI is called. Throws CallError.
   [[nodiscard]] bool agree(const MessageSpace& space, int tag, int rank);
   /// The round is over and agreed on.
   void end_round(std::size_t bytes, Offer offer);

@@ -1,6 +1,5 @@
 /// @file
-/// What probing may cost in a program that did not ask for it. Pure; alike on all ranks, as it is given
-/// agreed times.
+/// What probing may cost in a program that did not ask for it. Pure; alike on all ranks, as times are agreed.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +9,8 @@
 
 namespace tapa {
 
-/// The budget of a communicator: how long its all-to-alls have taken, and how much longer than MPI's own
-/// would have. The latter may be a share of the former, so that the program has not lost more whenever it
-/// stops. What is saved by plans that are faster than MPI is there to be spent.
+/// Of a communicator: its all-to-alls may have taken longer than MPI's by a share of their time, whenever the
+/// program stops. What faster plans have saved is there to be spent.
 class ProbeBudget {
  public:
   /// Of the time that all-to-alls have taken.
@@ -31,8 +29,7 @@ class ProbeBudget {
     more_ += more;
   }
 
-  /// How many calls must be made that take `seconds` each, where MPI would take `mpi`, before something may
-  /// take `cost` seconds longer than MPI would.
+  /// How many calls of `seconds` each, where MPI would take `mpi`, pay for `cost` seconds more than MPI's.
   [[nodiscard]] std::uint64_t calls_before(double cost, double seconds, double mpi) const {
     const double missing = more_ + cost - kShare * total_;
     if (!limited_ || missing <= 0) return 0;

@@ -1,7 +1,6 @@
 /// @file
-/// What competitions of plans have found, kept from one run of a program to the next: which results hold
-/// where, how those of a new run join older ones, and what the next run may begin with. Pure: no MPI, no
-/// files.
+/// What competitions have found, from one run of a program to the next: what holds where, how results of a
+/// run join older ones, and what the next run may begin with. Pure: no MPI, no files.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +14,7 @@
 
 namespace tapa {
 
-/// Where a time was measured, as far as one rank knows before ranks exchange anything. Times hold where all
-/// is equal.
+/// Where a time was measured, as far as one rank knows by itself. Times hold where all is equal.
 struct ResultsWhere {
   std::string libtapa;   ///< version
   std::string mpi;       ///< what MPI says of its version
@@ -101,8 +99,8 @@ struct ResultsStart {
 /// What one communicator has found, added to what others of the same run have.
 void add_to_run(Results& run, ShapeResults shape);
 
-/// What the file should hold after a run. Results of the run take the place of older ones; what it has left
-/// out, as it was known to be slow, stays. No more than fits: this run's first, then what was used last.
+/// What the file should hold after a run, whose results replace older ones; what was left out as slow stays.
+/// No more than fits: this run's first, then what was used last.
 [[nodiscard]] Results merged(Results before, const Results& run, int today);
 
 /// How many sizes of `run` are not in `after`, as there was no room.
@@ -116,13 +114,11 @@ void add_to_run(Results& run, ShapeResults shape);
 /// 16 hexadecimal digits, the same in every process and on every machine.
 [[nodiscard]] std::string digest_of(std::string_view text);
 
-/// Of all that plans for these ranks depend on: levels and who is where in them, NICs, cores.
-/// `shares_buffers`: the ranks share memory.
+/// Of all that plans depend on: levels and who is where in them, NICs, cores, whether the ranks share memory.
 [[nodiscard]] std::string topology_digest(const Topology& topology, bool shares_buffers);
 
-/// The settings of MPI's own in an environment (NAME=value strings, ended by null) that decide which of its
-/// algorithms and transports carry data, sorted. Left out is what differs from job to job or from rank to
-/// rank.
+/// Settings of MPI's own in an environment (NAME=value strings, ended by null) that decide how it carries
+/// data, sorted, without those that differ from job to job or rank to rank.
 [[nodiscard]] std::vector<std::string> mpi_settings(const char* const* environment);
 
 }  // namespace tapa

@@ -1,6 +1,5 @@
 /// @file
-/// The file of earlier runs' results. It is untrusted like a tuning file, whose words for plans it uses. No
-/// MPI.
+/// The file of earlier runs' results, untrusted as a tuning file is. No MPI.
 #pragma once
 
 #include <string>
@@ -16,8 +15,8 @@ namespace tapa {
 /// The file's text, format "tapa-learnt/1".
 [[nodiscard]] std::string results_json(const Results& results);
 
-/// Puts it into a file, whole or not at all (files/output_file.hpp); a new one is readable by the user alone.
-/// What is neither empty nor begins like one of these is left. Returns why it could not, or "".
+/// Puts it into a file, whole or not at all, readable by the user alone where it is new. A file that is
+/// neither empty nor begins like one of these is left. Returns why it could not, or "".
 [[nodiscard]] std::string write_results(const std::string& path, const Results& results);
 
 }  // namespace tapa

@@ -93,9 +93,8 @@ void CallNumbers::judge(const CommState& state) const {
         rank == state.rank() ? std::span<const std::size_t>(outgoing_) : exchange_.from(other);
     if (verdict[0] == 0) continue;
     throw CallError(MPI_ERR_TRUNCATE,
-                    "rank " + std::to_string(verdict[1]) + " sends " + std::to_string(verdict[2]) +
-                        " bytes to rank " + std::to_string(rank) + ", which expects " +
-                        std::to_string(verdict[3]),
+                    words("rank ", verdict[1], " sends ", verdict[2], " bytes to rank ", rank,
+                          ", which expects ", verdict[3]),
                     CallError::Seen::everywhere);
   }
 }
@@ -163,7 +162,7 @@ void CallNumbers::check_sums(const Call& call, std::span<std::byte* const> recv)
     std::snprintf(text, sizeof text,
                   "the %zu bytes from rank %d to rank %d have checksum %016zx, expected %016zx",
                   call.exchange.recv[at].bytes, peer, call.state->rank(), arrived, sent);
-    throw CallError(MPI_ERR_OTHER, text);
+    refuse(MPI_ERR_OTHER, text);
   }
 }
 

@@ -1,6 +1,5 @@
 /// @file
-/// What ranks tell each other beside a run, in a few numbers: that they make the call, what they send, their
-/// counts, checksums.
+/// What ranks tell each other beside a run: that they make the call, counts, checksums.
 #pragma once
 
 #include <cstddef>
@@ -21,14 +20,12 @@ class CallNumbers {
  public:
   /// That this rank makes the call, so that it can be named who does not.
   void start_arrivals(const Call& call);
-  /// Everybody tells everybody how much it sends to them, and then the first block whose two ends disagree,
-  /// so that all ranks fail alike.
+  /// All tell all how much they send to them, then the first block whose ends disagree: so all fail alike.
   void start_check(const Call& call);
   void start_verdict(const Call& call);
   /// Throws the CallError that all ranks throw, if some block's ends differ.
   void judge(const CommState& state) const;
-  /// The ranks of a group tell each other their row and their column: what a choice needs to plan. `blocks`:
-  /// in blocks along edges instead of bytes.
+  /// A group's ranks tell each other the row and column that a choice needs, in bytes or blocks along edges.
   void start_counts(const Call& call, const Choice& choice, bool blocks);
   /// All numbers that the counts of this rank's part of the plan depend on, and these counts.
   [[nodiscard]] std::vector<std::size_t> numbers() const;

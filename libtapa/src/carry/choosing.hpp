@@ -37,12 +37,12 @@ class Choosing {
  public:
   /// Forgets the last call.
   void begin();
-  /// Counts of all blocks that all ranks know alike. `mean` is the size of a mean block by which the plan is
-  /// chosen; `key` holds numbers on which the plan depends.
+  /// Counts of all blocks, alike on all ranks; `mean`: of a block, by which the plan is chosen; `key`:
+  /// numbers on which it depends.
   void know_counts(std::shared_ptr<const Counts> counts, std::size_t mean, std::vector<std::size_t> key);
 
-  /// Whether shared memory will carry the call, as far as that is known before it is chosen; alike on all
-  /// ranks, also where the two ends of a block differ, when that is looked for. step() keeps to it.
+  /// Whether shared memory will carry the call, as far as is known; step() keeps to it. Alike on all ranks,
+  /// also where the two ends of a block differ.
   [[nodiscard]] bool goes_through_memory(const Call& call);
 
   enum class Step : std::uint8_t {
@@ -66,9 +66,8 @@ class Choosing {
     return exchange.uniform ? exchange.uniform_bytes : mean_.value_or(0);
   }
 
-  /// The call has ended: tells the autotuner how long a probe took, also when it failed, as all ranks stay in
-  /// step; and what the next call with blocks of other sizes goes by. `memory`: bytes of all ranks, where
-  /// memory carried it.
+  /// The call has ended, or failed: tells the autotuner how long a probe took, and what the next call with
+  /// blocks of other sizes goes by. `memory`: bytes of all ranks, where memory carried it.
   void end(const Call& call, double seconds, std::optional<std::uint64_t> memory);
 
  private:

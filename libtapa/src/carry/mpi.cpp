@@ -76,9 +76,8 @@ bool needs_arrays(const Arguments& arguments) {
 /// out.
 void require_progress(const char* what) {
   if (world_began() && Progress::instance().driver() != Driver::none) return;
-  throw CallError(MPI_ERR_UNSUPPORTED_OPERATION,
-                  std::string(what) +
-                      " and no way to complete the call, expected MPI_THREAD_MULTIPLE or an MPI that has");
+  refuse(MPI_ERR_UNSUPPORTED_OPERATION, what,
+         " and no way to complete the call, expected MPI_THREAD_MULTIPLE or an MPI that has");
 }
 
 /// For a call with buffers that MPI does not take.
@@ -198,10 +197,9 @@ bool goes_as_made(const Arguments& arguments, const Route& route) {
 void require_init(const Arguments& arguments, bool as_made) {
   require_mpi_init(arguments);
   if (as_made || !must_stage_for_mpi(arguments)) return;
-  throw CallError(
-      MPI_ERR_BUFFER,
-      "a buffer is GPU memory, expected host memory: this persistent call is MPI's, which does not "
-      "take it (TAPA_GPU=else-mpi says that it does)");
+  refuse(MPI_ERR_BUFFER,
+         "a buffer is GPU memory, expected host memory: this persistent call is MPI's, which does not "
+         "take it (TAPA_GPU=else-mpi says that it does)");
 }
 
 /// What MPI is given: the call as it was made, with counts that MPI takes, or one that owns what it needs.
@@ -271,10 +269,7 @@ void hand_over(const Arguments& arguments, Mode mode, Route& route) {
 int run_by_mpi(const Arguments& arguments, const Route& route, Mode mode, MPI_Request* request) {
   MpiNote note(arguments, route);
   Given given;
-  int code = guarded(arguments.comm, arguments.function, [&] {
-    given = prepare(arguments, route, mode);
-    return MPI_SUCCESS;
-  });
+  int code = guarded(arguments.comm, arguments.function, [&] { given = prepare(arguments, route, mode); });
   if (code != MPI_SUCCESS) return note.end(code);
   code = in_mpi(arguments.function, [&] { return give(given, mode, request); });
   if (code != MPI_SUCCESS) {
@@ -285,7 +280,6 @@ int run_by_mpi(const Arguments& arguments, const Route& route, Mode mode, MPI_Re
       if (const auto call = take_handed(given.call)) call->finish();
       if (auto task = take_handed(given.task))
         check_mpi(Progress::instance().submit(std::move(task), request), "MPI_Grequest_start");
-      return MPI_SUCCESS;
     });
   }
   return note.end(code);

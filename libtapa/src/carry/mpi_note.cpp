@@ -12,6 +12,7 @@
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
 #include "run/log.hpp"
+#include "run/world.hpp"
 #include "world/process_options.hpp"
 
 namespace tapa {
@@ -21,16 +22,13 @@ namespace {
 /// A call that was never ours. `state`: where there is one.
 void keep(const Arguments& arguments, CommState* state, const char* reason, double seconds) {
   const MPI_Comm comm = arguments.comm;
-  ReportRow where;
-  check_mpi(PMPI_Comm_rank(comm, &where.rank), "MPI_Comm_rank");
-  check_mpi(PMPI_Comm_size(comm, &where.ranks), "MPI_Comm_size");
   const std::string name = is_mpis_own(comm) ? "no communicator of this library's" : name_for_report(comm);
   const int peers = peers_of(comm);
-  const std::size_t bytes = bytes_sent(arguments, peers);
+  const std::size_t bytes = bytes_of(arguments, arguments.sent(), peers);
   Report report;
   report.count(arguments.function, bytes / static_cast<std::size_t>(std::max(peers, 1)), {}, reason, bytes,
                seconds, std::nullopt);
-  keep_rows(report.rows(name, where.rank, where.ranks));
+  keep_rows(report.rows(name, rank_in(comm), size_of(comm)));
   if (state != nullptr && state->ready()) note_traffic(arguments, peers, *state);
 }
 
@@ -96,7 +94,7 @@ int MpiNote::end(int code) {
     if (code == MPI_SUCCESS) note(*route_, *arguments_, seconds);
     tell(*route_, arguments_->function, seconds);
   } catch (const std::exception& e) {  // the call itself was right
-    if (code == MPI_SUCCESS) log_warn(std::string("a call is missing in the report: ") + e.what());
+    if (code == MPI_SUCCESS) log_warn(words("a call is missing in the report: ", e.what()));
   }
   return code;
 }

@@ -1,6 +1,6 @@
 /// @file
-/// One all-to-all from its arguments to its end, as a state machine. Blocking calls run it to the end,
-/// nonblocking ones advance it now and then, persistent ones prepare it once and start it often.
+/// One all-to-all from its arguments to its end, as a state machine: run to the end, advanced now and then,
+/// or prepared once and started often.
 #pragma once
 
 #include <mpi.h>
@@ -23,37 +23,33 @@
 
 namespace tapa {
 
-/// Life: begin, describe call().exchange (or take_arguments), advance until finished(); for persistent ones
-/// again start and advance. Objects are reused: in steady state nothing is allocated. advance() may be called
-/// from several threads; the others only while no thread is in it.
+/// Life: begin, describe call().exchange (or take_arguments), advance until finished(); persistent: start and
+/// advance again. Reused, so that in the end nothing is allocated. advance() is for several threads, the
+/// others while no thread is in it.
 class Operation {
  public:
   ~Operation() { end(); }
 
-  /// Makes it the next operation of a communicator. Collective in the sense that all ranks do so in the same
-  /// order. `comm`: the program's, in a blocking call.
+  /// Makes it the communicator's next, in the same order on all ranks. `comm`: the program's, if it blocks.
   void begin(std::shared_ptr<CommState> state, Mode mode, const char* function,
              MPI_Comm comm = MPI_COMM_NULL);
 
-  /// Takes checked arguments. Datatypes of nonblocking and persistent operations are held when they are
-  /// needed after the call; count, displacement and type arrays are not read after it unless MPI carries the
-  /// call out. `judges`, blocking: only finds the block whose two ends differ, which all ranks know to be
-  /// there, and fails with it.
+  /// Takes checked arguments. Datatypes are held where they are needed after the call; arrays only MPI reads
+  /// after it. `judges`, blocking: only finds the block whose ends are known to differ, and fails with it.
   void take_arguments(const Arguments& arguments, bool judges = false);
   /// The call, whose blocks others describe themselves instead, and how its plan is chosen.
   [[nodiscard]] Call& call() { return call_; }
   [[nodiscard]] Choosing& choosing() { return choosing_; }
 
-  /// Advances as far as possible. Persistent operations stop when they are prepared. With `block` it may wait
-  /// for a message. Returns whether it has come to rest. Never throws: see outcome().
+  /// Advances as far as possible, persistent ones until they are prepared; with `block` it may wait for a
+  /// message. Whether it has come to rest. Never throws: see outcome().
   bool advance(bool block) noexcept;
   /// Persistent: begins a run. Precondition: it is prepared, and no run is unfinished.
   void start();
 
   [[nodiscard]] bool at_rest() const;
   [[nodiscard]] bool finished() const { return stage_ == Stage::finished; }
-  /// Whether it has come to rest because MPI is to carry it out, on the program's communicator, when nothing
-  /// of ours is alive; with what is to be told of that.
+  /// Whether MPI is to carry it out, when nothing of ours is alive; with what is to be told of that.
   [[nodiscard]] bool is_mpis(Route& route) const;
 
   /// What became of it.

@@ -58,8 +58,8 @@ bool PersistentWindow::step(CommState& state, TagWindow& tags) {
   if (++asked_ < blocks) return false;
   out_of_tags_ = true;
   if (region_.count != 0) arena_of(state).leave(std::exchange(region_, {}), region_.rounds);
-  throw CallError(MPI_ERR_OTHER, "no message tags are left: " + std::to_string(CallOrder::kBlock * blocks) +
-                                     " persistent requests of this communicator live, expected fewer");
+  refuse(MPI_ERR_OTHER, "no message tags are left: ", CallOrder::kBlock * blocks,
+         " persistent requests of this communicator live, expected fewer");
 }
 
 void PersistentWindow::leave(const CommState& state) {

@@ -10,14 +10,12 @@
 
 namespace tapa {
 
-/// Tags, and memory where the ranks share a node. Ranks free persistent requests when they like, so what is
-/// free is agreed.
+/// Tags, and memory where ranks share a node. As they free requests when they like, what is free is agreed.
 class PersistentWindow {
  public:
   /// Asks for the next one.
   void begin();
-  /// Goes on asking, in the order of calls; false: not yet. `tags` are taken then. Throws CallError, with
-  /// out_of_tags(), when there are none.
+  /// Goes on asking, in the order of calls; true: `tags` are taken. Throws CallError, with out_of_tags().
   [[nodiscard]] bool step(CommState& state, TagWindow& tags);
   /// Whether none was left; alike on all ranks.
   [[nodiscard]] bool out_of_tags() const { return out_of_tags_; }

@@ -91,10 +91,8 @@ class OperationTask final : public Task {
 };
 
 void check_request(int code, const char* call) {
-  if (code == MPI_ERR_UNSUPPORTED_OPERATION) {
-    throw CallError(code,
-                    "nothing would make the operation progress, expected Open MPI or MPI_THREAD_MULTIPLE");
-  }
+  if (code == MPI_ERR_UNSUPPORTED_OPERATION)
+    refuse(code, "nothing would make the operation progress, expected Open MPI or MPI_THREAD_MULTIPLE");
   check_mpi(code, call);
 }
 

@@ -69,9 +69,8 @@ void require_room(const RankPlan& plan, const std::vector<Block>& recv) {
       if (to.buffer != Buffer::recv) continue;
       const std::size_t room = recv[static_cast<std::size_t>(to.block)].bytes;
       if (to.offset + to.bytes <= room) continue;
-      throw CallError(MPI_ERR_TRUNCATE, "rank " + std::to_string(to.block) + " sends " +
-                                            std::to_string(to.offset + to.bytes) +
-                                            " bytes or more, expected " + std::to_string(room));
+      refuse(MPI_ERR_TRUNCATE, "rank ", to.block, " sends ", to.offset + to.bytes,
+             " bytes or more, expected ", room);
     }
   }
 }
@@ -122,11 +121,9 @@ void Run::begin_memory(const Call& c) {
 
 void Run::begin_plan(const Call& c) {
   const int most = c.tags.count - window_tags::kPlan;
-  if (entry_->plan->channels > most) {
-    throw CallError(MPI_ERR_INTERN, "plan " + entry_->text + " needs " +
-                                        std::to_string(entry_->plan->channels) + " tags, expected at most " +
-                                        std::to_string(most));
-  }
+  if (entry_->plan->channels > most)
+    refuse(MPI_ERR_INTERN, "plan ", entry_->text, " needs ", entry_->plan->channels,
+           " tags, expected at most ", most);
   if (!executor_) executor_ = take_executor(c, *entry_);
   const int first_tag = c.tags.first + window_tags::kPlan;
   const bool sums = c.rules->check == Check::data;

@@ -17,16 +17,14 @@ namespace tapa {
 
 class Run {
  public:
-  /// By `entry`; `own`: memory of this operation's own, or null. A persistent operation takes all that
-  /// options decide now: they may be others when it is started.
+  /// By `entry`; `own`: memory of this operation's own, or null. What options decide is taken now.
   void choose(const Call& call, std::shared_ptr<PlanEntry> entry, ShmBuffers* own);
   [[nodiscard]] const PlanEntry* entry() const { return entry_.get(); }
   /// Whether MPI is to carry the call out instead.
   [[nodiscard]] bool is_mpis() const { return buffers_ == nullptr && entry_->plan == nullptr; }
   [[nodiscard]] bool by_memory() const { return buffers_ != nullptr; }
 
-  /// Takes the memory; false: the run before this one is still under way. Then this one must stay first in
-  /// the order of calls, so that all ranks use the memory in the same order.
+  /// Takes the memory; false: the run before is under way, and this one must stay first in the order.
   [[nodiscard]] bool claim() { return buffers_ == nullptr || buffers_->claim(); }
   void unclaim() {
     if (buffers_ != nullptr) buffers_->release();
@@ -34,8 +32,7 @@ class Run {
 
   /// Begins a run that has its claim. Throws CallError.
   void begin(const Call& call);
-  /// Goes on; true when it has ended. With `block` it may wait for a message. Throws CallError,
-  /// TransportError.
+  /// Goes on, with `block` waiting for a message; true when it has ended. Throws CallError, TransportError.
   [[nodiscard]] bool advance(const Call& call, bool block);
   /// After its end, where memory has carried it: whether the two ends of all blocks are known to agree.
   [[nodiscard]] bool sizes_agree() const { return !by_memory() || memory_.exchange().sizes_agree(); }
@@ -51,8 +48,7 @@ class Run {
 
   /// Whether messages are under way.
   [[nodiscard]] bool in_flight() const { return sums_.pending() || (executor_ && !executor_->done()); }
-  /// It has failed. Messages may still be in flight: their memory must stay, so what failed is given up, not
-  /// freed.
+  /// It has failed: given up, not freed, as messages may be in flight.
   void give_up();
   /// The operation ends: gives back what others can use.
   void end(CommState& state, std::size_t keep);

@@ -80,14 +80,11 @@ std::vector<Record> exchange_records(const std::shared_ptr<CommState>& state, st
 }
 
 void require_array(const int* array, const char* name) {
-  if (array == nullptr) throw CallError(MPI_ERR_ARG, std::string(name) + " is null, expected an array");
+  if (array == nullptr) refuse(MPI_ERR_ARG, name, " is null, expected an array");
 }
 
 void require_count(int value, const char* name, int at) {
-  if (value < 0) {
-    throw CallError(MPI_ERR_COUNT, std::string(name) + "[" + std::to_string(at) + "] is " +
-                                       std::to_string(value) + ", expected 0 or more");
-  }
+  if (value < 0) refuse(MPI_ERR_COUNT, name, "[", at, "] is ", value, ", expected 0 or more");
 }
 
 /// The caller's lists, one for each block.
@@ -98,7 +95,7 @@ class Lists {
     require_array(arguments.recvrows, "recvrows");
     require_array(arguments.nactive, "nactive");
     if (!arguments.has_result)
-      throw CallError(MPI_ERR_ARG, "selection is null, expected the address of a TAPA_Selection");
+      refuse(MPI_ERR_ARG, "selection is null, expected the address of a TAPA_Selection");
     check_counts(ranks);
     std::size_t first = 0;
     for (int d = 0; d < ranks; ++d) {
@@ -141,8 +138,8 @@ int boundary_level(const Topology& topology, const char* boundary) {
   if (level >= 0) return level + 1;
   std::string names;
   for (const Level& l : topology.levels) names += (names.empty() ? "" : ", ") + l.name;
-  throw CallError(MPI_ERR_ARG, "boundary is \"" + std::string(boundary) + "\", expected a level (" + names +
-                                   "), \"\" for everywhere, or null");
+  refuse(MPI_ERR_ARG, "boundary is \"", boundary, "\", expected a level (", names,
+         "), \"\" for everywhere, or null");
 }
 
 std::string text_of(int reporter, const Verdict& v) {
@@ -150,11 +147,10 @@ std::string text_of(int reporter, const Verdict& v) {
   const std::string self = "rank " + std::to_string(reporter);
   if (v.kind == Verdict::failed) return self + " failed, its own message says why";
   if (v.kind == Verdict::rows) {
-    return other + " sends " + std::to_string(v.others_value) + " rows to " + self + ", which expects " +
-           std::to_string(v.own_value);
+    return words(other, " sends ", v.others_value, " rows to ", self, ", which expects ", v.own_value);
   }
-  return "boundary is level " + std::to_string(v.others_value) + " on " + other + " and level " +
-         std::to_string(v.own_value) + " on " + self + ", expected the same on all ranks";
+  return words("boundary is level ", v.others_value, " on ", other, " and level ", v.own_value, " on ", self,
+               ", expected the same on all ranks");
 }
 
 /// The steps of the agreement, as one rank takes them.
@@ -177,8 +173,6 @@ class SelectionAgreement {
         send_.push_back(
             travelling_rows(lists_->rows(d), lists_->of(d), topology_->level_of(rank_, d), boundary_));
       }
-    } catch (const std::invalid_argument& e) {
-      wrong_ = std::make_exception_ptr(CallError(MPI_ERR_ARG, e.what()));
     } catch (const std::exception&) {
       wrong_ = std::current_exception();
     }
@@ -206,9 +200,7 @@ class SelectionAgreement {
     if (wrong_) std::rethrow_exception(wrong_);
     for (int s = 0; s < ranks_; ++s) {
       if (header(s).good != 0) continue;
-      throw CallError(MPI_ERR_ARG,
-                      "rank " + std::to_string(s) +
-                          " passed wrong arguments or has no memory, its own message says which");
+      refuse(MPI_ERR_ARG, "rank ", s, " passed wrong arguments or has no memory, its own message says which");
     }
   }
   /// All ranks see whether the headers agree, and each has memory for the lists that come.
@@ -275,7 +267,7 @@ class SelectionAgreement {
     for (int r = 0; r < ranks_; ++r) {
       const Verdict& v = verdicts[static_cast<std::size_t>(r)];
       if (v.kind != Verdict::fine)
-        throw CallError(v.kind == Verdict::failed ? MPI_ERR_OTHER : MPI_ERR_ARG, text_of(r, v));
+        refuse(v.kind == Verdict::failed ? MPI_ERR_OTHER : MPI_ERR_ARG, text_of(r, v));
     }
   }
 

@@ -20,8 +20,8 @@ struct SelectionArguments {
   bool has_result;  ///< whether the caller gave a place for the result
 };
 
-/// Collective. Throws CallError on all ranks when an argument of one is wrong, or when two ranks disagree
-/// about the rows of a block or about the boundary; the message names the ranks and the values.
+/// Collective. Throws CallError on all ranks when an argument of one is wrong, or two disagree about a
+/// block's rows or the boundary; the message names ranks and values.
 [[nodiscard]] std::shared_ptr<const RowSelection> agree_on_selection(const std::shared_ptr<CommState>& state,
                                                                      const SelectionArguments& arguments);
 

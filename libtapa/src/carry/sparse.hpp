@@ -6,8 +6,7 @@
 
 namespace tapa {
 
-/// Carries out the exchange of a communicator, to which its messages were added, in the order of calls.
-/// `function` names the entry point. Throws CallError, TransportError.
+/// Carries out a communicator's exchange, with the messages added to it. Throws CallError, TransportError.
 void run_sparse(const char* function, CommState& state);
 
 }  // namespace tapa

@@ -12,12 +12,10 @@
 
 namespace tapa {
 
-/// Blocks as dense bytes: where they lie, or packed in memory of our own. Reusable; keeps its memory between
-/// calls, see trim().
+/// Blocks as dense bytes: where they lie, or packed in memory that is kept between calls, see trim().
 class Staging {
  public:
-  /// Packs what is sent and not dense, or may be overwritten meanwhile; makes room for what is received and
-  /// not dense. Throws CallError.
+  /// Packs what is sent and not dense, or may be overwritten; makes room for the rest. Throws CallError.
   void pack(const Exchange& exchange);
   /// Puts what has arrived in that room where it belongs. Throws CallError.
   void unpack(const Exchange& exchange) const;

@@ -1,6 +1,5 @@
 /// @file
-/// What the report counts of calls beside their rows: the times of blocking ones, which are compared between
-/// the ranks, and to whom the blocks go.
+/// What the report counts of calls beside their rows: times, compared between ranks, and who gets bytes.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +12,11 @@
 
 namespace tapa {
 
-/// A blocking call in which every rank waited for all others has ended, the last one that the report has
-/// numbered. `parts`: those of `state`. Not where ranks agree on the way of GPU buffers first: they wait
-/// there.
+/// The blocking call that the report has numbered last has ended, in which every rank waited for all others.
+/// `parts`: of `state`. Not where ranks agree on the way of GPU buffers first: they wait there.
 void note_time(CommState& state, const CommParts& parts, std::uint64_t bytes, double seconds) noexcept;
-/// The same where its blocks may differ: those that it received are counted only where it is kept, and it is
-/// not where a rank received nothing from another. Asks MPI about types: not while the parts are locked.
+/// The same where blocks may differ; not kept where a rank received nothing from another. Asks MPI about
+/// types: not while the parts are locked.
 void note_time(CommState& state, const Arguments& arguments, double seconds) noexcept;
 
 /// Bytes of the blocks of a side.

@@ -1,7 +1,6 @@
 /// @file
-/// In which order the calls on a communicator begin, and which message tags each of them has. Pure: no MPI.
-/// All ranks see the same sequence of collective calls, so what follows from that sequence alone is alike on
-/// all of them.
+/// In which order the calls on a communicator begin, and which message tags each has. Pure: no MPI. Alike on
+/// all ranks, as these see the same sequence of collective calls.
 #pragma once
 
 #include <cstddef>
@@ -29,13 +28,11 @@ inline constexpr int kAgree = 5;
 inline constexpr int kPlan = 6;  ///< the first of the plan's channels
 }  // namespace window_tags
 
-/// Half of the tags are dealt out to blocking and nonblocking operations, in turn. The other half is for
-/// persistent ones, which keep theirs as long as they live: which of these is free must be agreed between the
-/// ranks, as they free requests when they like. Not thread-safe.
+/// Half of the tags go to blocking and nonblocking operations, in turn; the other half to persistent ones as
+/// long as they live: which is free is agreed, as ranks free requests when they like. Not thread-safe.
 class CallOrder {
  public:
-  /// Tags `first` .. `first` + `tags` - 1 belong to the communicator, kLeastTags at least. `wanted`: of an
-  /// operation, where there are so many.
+  /// Tags `first` .. `first` + `tags` - 1, kLeastTags at least. `wanted`: of an operation, if there are.
   explicit CallOrder(int first = 0, int tags = kLeastTags, int wanted = 0);
   static constexpr int kLeastTags = 1 << 13;
 
@@ -46,24 +43,21 @@ class CallOrder {
   [[nodiscard]] int sparse_tag() const { return first_ + 2; }  ///< and those behind it: sparse exchanges
   [[nodiscard]] int edges_tag() const { return first_ + kSetAside - 1; }  ///< what is known of edges
 
-  /// Operations that are being prepared, in the order of their calls. Only the first may start MPI
-  /// collectives on the private communicator, so that all ranks start them in the same order.
+  /// Operations that are being prepared, in the order of calls. Only the first may agree with other ranks.
   void enqueue(const void* operation) { queue_.push_back(operation); }
   void leave(const void* operation) { std::erase(queue_, operation); }
   [[nodiscard]] const void* first() const { return queue_.empty() ? nullptr : queue_.front(); }
   [[nodiscard]] bool idle() const { return queue_.empty(); }
 
-  /// Tags for the next operation that is not persistent; nothing as long as the operation that had them
-  /// before has not ended here.
+  /// Tags for the next operation that is not persistent; nothing until who had them before has ended here.
   [[nodiscard]] std::optional<TagWindow> take_window();
   /// A call that sends no messages here may send some elsewhere: it counts.
   void pass_window() { ++next_; }
   /// Ends the use of tags; an empty window is passed over.
   void give_back(TagWindow window);
 
-  /// The window of a persistent operation is one that is free on all ranks: they look at blocks of 64 windows
-  /// from start_block() on, one after the other, and take the first whose bit is set in all their
-  /// free_windows().
+  /// A persistent operation takes the first window that is free on all ranks, of blocks of 64 from
+  /// start_block() on: its bit is set in all their free_windows().
   static constexpr std::size_t kBlock = 64;
   [[nodiscard]] std::size_t blocks() const { return (half_ + kBlock - 1) / kBlock; }
   [[nodiscard]] std::size_t start_block() const { return block_; }

@@ -61,10 +61,7 @@ Rules rules_for(const std::shared_ptr<const Options>& options, const PlanChooser
 
 }  // namespace
 
-CommState::CommState(MPI_Comm user) {
-  check_mpi(PMPI_Comm_rank(user, &rank_), "MPI_Comm_rank");
-  check_mpi(PMPI_Comm_size(user, &size_), "MPI_Comm_size");
-}
+CommState::CommState(MPI_Comm user) : rank_(rank_in(user)), size_(size_of(user)) {}
 
 CommState::~CommState() {
   keep_results(*this);
@@ -137,7 +134,11 @@ void CommState::set_up_whole(const std::shared_ptr<World>& world, double began) 
 }
 
 void CommState::come_to_life(double began) {
-  note_setup(PMPI_Wtime() - began);
+  {
+    const auto total = locked<SetupTotal>();
+    ++total->setups;
+    total->seconds += PMPI_Wtime() - began;
+  }
   ready_.store(true, std::memory_order_release);
   forget_remembered();  // that it was not set up
 }
@@ -159,10 +160,10 @@ bool CommState::welcome(MPI_Comm user, bool alone) noexcept {
     return true;
   } catch (const SetupError& e) {  // all ranks know
     given_up_ = true;
-    if (rank_ == 0) log_info(std::string("a communicator stays with MPI: ") + e.what());
+    if (rank_ == 0) log_info(words("a communicator stays with MPI: ", e.what()));
     return false;
   } catch (const std::exception& e) {  // this rank may be the only one that knows: nobody could go on
-    log_error(std::string("the ranks of a communicator could not agree: ") + e.what());
+    log_error(words("the ranks of a communicator could not agree: ", e.what()));
     PMPI_Abort(user, 1);
     return false;
   }

@@ -1,6 +1,5 @@
 /// @file
-/// What the library keeps for each communicator. It hangs on the communicator as an attribute (registry.hpp),
-/// is made by a call that may synchronise and freed with the communicator, or at MPI_Finalize.
+/// What the library keeps for each communicator, as an attribute (registry.hpp), until its end or MPI's.
 #pragma once
 
 #include <mpi.h>
@@ -29,8 +28,7 @@
 
 namespace tapa {
 
-/// What options and machine say of all calls on a communicator. Never changed: TAPA_Comm_set makes others.
-/// Alike on all ranks but for `wait`.
+/// What options and machine say of all calls. TAPA_Comm_set makes others. Alike on all ranks but for `wait`.
 struct Rules {
   std::shared_ptr<const Options> options;
   std::shared_ptr<const Topology> topology;
@@ -52,8 +50,7 @@ struct Rules {
   [[nodiscard]] bool leaves_persistent() const { return device.way == DeviceWay::engine && device.mpi_takes; }
 };
 
-/// The way of the last call with equal blocks that began without a place in the order of calls; the next one
-/// of that size takes the same.
+/// The way of the last call with equal blocks that began at once, which the next one of that size takes.
 struct LastWay {
   std::size_t bytes = 0;  ///< 0: none
   bool mpi = false;
@@ -77,23 +74,19 @@ struct CommParts {
   LastWay last;
 };
 
-/// State of one intracommunicator. Methods may be called from several threads, but for those that are
-/// collective; only these wait for other ranks.
+/// Of one intracommunicator. Collective methods, which alone wait for others, are for one thread at a time.
 class CommState : public std::enable_shared_from_this<CommState> {
  public:
   explicit CommState(MPI_Comm user);
   ~CommState();
 
-  /// Sets it up, unless it is. Collective; `user` is the communicator that it hangs on. Throws CallError when
-  /// that failed, then and ever after. `in_world`: its ranks in the process's world, if they are known to be
-  /// of it.
+  /// Sets it up, unless it is. Collective over `user`, on which it hangs. Throws CallError when that failed,
+  /// then and ever after. `in_world`: its ranks in the process's world, if known.
   void set_up(MPI_Comm user, std::vector<int> in_world = {});
-  /// The same for MPI_COMM_WORLD, whose world has just been made: without a word. `began`: when that began,
-  /// MPI_Wtime().
+  /// For MPI_COMM_WORLD, whose world has just been made, from MPI_Wtime() `began` on: without a word.
   void set_up_whole(const std::shared_ptr<World>& world, double began);
 
-  /// For a blocking call of a program that knows nothing of the library: sets it up. Collective. True: it is.
-  /// Never throws: what the drop-in cannot set up stays with MPI. `alone`: also one of one rank.
+  /// The same for a blocking call under the drop-in. False: it stays with MPI. `alone`: also one of one rank.
   [[nodiscard]] bool welcome(MPI_Comm user, bool alone) noexcept;
   /// Whether the set-up has failed for good: calls are MPI's without a word between the ranks.
   [[nodiscard]] bool given_up() const { return given_up_; }
@@ -115,15 +108,12 @@ class CommState : public std::enable_shared_from_this<CommState> {
   [[nodiscard]] const MessageSpace& space() const { return space_; }
   /// For calls on the communicator; the parts' are for whoever outlives a call.
   [[nodiscard]] const Rules& rules() const { return *rules_of_calls_.load(std::memory_order_acquire); }
-  /// Sets an option; later operations see it. Collective: waits until earlier ones have begun. Throws
-  /// std::invalid_argument.
+  /// Sets an option, when earlier operations have begun. Collective. Throws std::invalid_argument.
   void set_option(std::string_view name, std::string_view value);
 
-  /// Asks whether ranks use GPUs where that is still open, in the first blocking call: this was set up before
-  /// that. Collective then. Throws CallError.
+  /// Asks once whether ranks use GPUs, if it was set up before the first call. Collective. Throws CallError.
   void ask_for_gpus(MPI_Comm user);
-  /// What the ranks agree with before each blocking call, where buffers in GPU memory go by the engine; else
-  /// null.
+  /// What ranks agree with before each blocking call, where the engine carries GPU memory; else null.
   [[nodiscard]] DeviceCalls* device_calls() {
     return device_calls_ && rules().device.way == DeviceWay::engine ? &*device_calls_ : nullptr;
   }
@@ -138,7 +128,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   /// The run of calls that go through memory at once, one at a time.
   [[nodiscard]] MemoryRun& memory_run() { return memory_run_; }
 
-  /// That of sparse exchanges, which are one at a time too; made when it is first asked for.
+  /// That of sparse exchanges, one at a time too.
   [[nodiscard]] SparseExchange& sparse_exchange() {
     if (!sparse_exchange_) sparse_exchange_ = std::make_unique<SparseExchange>(rank_, size_);
     return *sparse_exchange_;

@@ -129,7 +129,7 @@ std::shared_ptr<MPI_Comm> DeviceCalls::prepare_engine() {
     engine_.probe_id = driver.memory(engine_.probe).buffer;
     return std::make_shared<MPI_Comm>(comm_);
   } catch (const CudaError& e) {
-    log_warn(std::string("no device engine: ") + e.what());
+    log_warn(words("no device engine: ", e.what()));
     throw;
   }
 }
@@ -173,7 +173,7 @@ bool DeviceCalls::start_engine() {
 void DeviceCalls::tell_engine() const {
   const char* text = "";
   if (TAPA_Device_describe(engine_.engine, &text) == TAPA_DEVICE_SUCCESS)
-    log_info(std::string("buffers in GPU memory take the device engine: ") + text);
+    log_info(words("buffers in GPU memory take the device engine: ", text));
 }
 
 /// Programs make many communicators: that no wire joins nodes is said once.
@@ -188,7 +188,7 @@ void DeviceCalls::tell_no_engine() const {
 
 /// What is wrong about the engine is this rank's to tell; the others wait until the job ends.
 void DeviceCalls::require(int code) const {
-  if (code != TAPA_DEVICE_SUCCESS) throw CallError(MPI_ERR_OTHER, TAPA_Device_last_error());
+  if (code != TAPA_DEVICE_SUCCESS) refuse(MPI_ERR_OTHER, TAPA_Device_last_error());
 }
 
 void DeviceCalls::drop_registrations() {

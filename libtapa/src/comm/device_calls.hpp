@@ -1,6 +1,6 @@
 /// @file
-/// Blocking calls with buffers in GPU memory on one communicator, by the device engine: what its ranks agree
-/// on before each call, the engine's communicator, registrations.
+/// Blocking calls with buffers in GPU memory by the device engine: what ranks agree on before each, its
+/// communicator, registrations.
 #pragma once
 
 #include <mpi.h>
@@ -32,12 +32,10 @@ class DeviceCalls {
   /// A TAPA_DEVICE_WIRE, alike on all ranks, for an engine that is started later.
   void use_wire(int wire) { wire_ = wire; }
 
-  /// Which way a call takes, the same on all ranks. Collective. `mpi_takes`: alike on all ranks; `waiter`:
-  /// how it waits for the others. Throws CallError.
+  /// Which way a call takes, the same on all ranks, as `mpi_takes` is. Collective. Throws CallError.
   [[nodiscard]] CallWay agree(const Arguments& arguments, bool mpi_takes, Waiter waiter);
 
-  /// Carries out the call for which agree() has just said `engine`; buffers are complete when it returns.
-  /// Throws CallError, CudaError.
+  /// Carries out the call for which agree() has just said `engine`, to its end. Throws CallError, CudaError.
   void run(const Arguments& arguments);
 
   /// Bytes that run() has sent in the last call, its own block included.

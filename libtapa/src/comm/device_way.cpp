@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "run/words.hpp"
 #include "tapa/device.h"
 
 namespace tapa {
@@ -14,8 +15,7 @@ std::string engine_obstacle(const DeviceFacts& f) {
   if (!f.has_comm) return "MPI could not make a communicator for the device engine";
   if (f.ranks < 2) return "there is one rank";
   const auto too_many = [](int ranks, const std::string& where, int most) {
-    return std::to_string(ranks) + " ranks" + where + ", the device engine takes at most " +
-           std::to_string(most);
+    return words(ranks, " ranks", where, ", the device engine takes at most ", most);
   };
   if (f.ranks_of_node > f.most_ranks)
     return too_many(f.ranks_of_node, f.nodes > 1 ? " on a node" : "", f.most_ranks);

@@ -1,6 +1,6 @@
 /// @file
-/// Which way buffers in GPU memory take: decided for a communicator when it is set up, and, where the device
-/// engine can serve it, for each call by what its ranks say of their buffers. Pure: no MPI, no driver.
+/// Which way buffers in GPU memory take: on a communicator, and, where the device engine can serve it, in
+/// each call, by what its ranks say of their buffers. Pure: no MPI, no driver.
 #pragma once
 
 #include <cstddef>
@@ -45,8 +45,7 @@ struct DeviceDecision {
 };
 [[nodiscard]] DeviceDecision decide_device_way(const DeviceFacts& facts, const Settings& settings);
 
-/// The TAPA_DEVICE_WIRE that the engine is asked for. Where MPI takes buffers in GPU memory, messages of MPI
-/// are no better than its own calls.
+/// The TAPA_DEVICE_WIRE that the engine is asked for: no messages of MPI's where it takes GPU memory itself.
 [[nodiscard]] int engine_wire(const DeviceDecision& decision, const Settings& settings);
 
 /// What a rank says of the buffers of one call: bits that hold. Those that hold on all ranks decide.
@@ -61,8 +60,8 @@ struct CallBits {
 enum class CallWay : std::uint8_t { host, engine, mpi, stage };
 [[nodiscard]] CallWay decide_call(std::uint64_t agreed, bool mpi_takes);
 
-/// Asking all ranks of several nodes costs a message in each call. A communicator whose first calls were all
-/// on host memory is not asked again: who comes with GPU memory later copies it by itself.
+/// To ask all ranks of several nodes costs a message in each call. Where the first calls were all on host
+/// memory that ends: who comes with GPU memory later copies it by itself.
 class HostCalls {
  public:
   static constexpr int most = 20;
@@ -77,8 +76,8 @@ class HostCalls {
   int calls_ = 0;
 };
 
-/// What ranks add up where a message of MPI's tells it: how many ranks have each bit, and how what they send
-/// differs from what they expect. Between nodes nothing else finds counts that differ.
+/// What ranks add up by a message: how many have each bit, and how what they send differs from what is
+/// expected, which nothing else finds between nodes.
 struct CallTally {
   std::uint64_t ranks = 0;  ///< for each bit
   std::uint64_t sizes = 0;  ///< 0 when all counts fit (but for one in 2^64)

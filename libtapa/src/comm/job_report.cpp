@@ -27,6 +27,7 @@
 #include "run/error.hpp"
 #include "run/log.hpp"
 #include "run/on_all_ranks.hpp"
+#include "run/world.hpp"
 #include "world/drop_in.hpp"
 #include "world/process_options.hpp"
 
@@ -166,18 +167,16 @@ std::unique_ptr<JobTraffic> whole_traffic(const std::shared_ptr<World>& world, i
 }
 
 ReportHead head_of(JobView job) {
-  const SetupTotal setup = setup_total();
-  ReportHead head{0,
-                  seconds_since_beginning(),
-                  is_drop_in() ? "MPI_Init" : "the first call",
-                  setup.setups,
-                  setup.seconds,
-                  results_report(),
-                  std::move(job.lateness),
-                  std::move(job.levels),
-                  job.order};
-  PMPI_Comm_size(MPI_COMM_WORLD, &head.ranks);
-  return head;
+  const SetupTotal setup = *locked<SetupTotal>();
+  return ReportHead{size_of(MPI_COMM_WORLD),
+                    seconds_since_beginning(),
+                    is_drop_in() ? "MPI_Init" : "the first call",
+                    setup.setups,
+                    setup.seconds,
+                    results_report(),
+                    std::move(job.lateness),
+                    std::move(job.levels),
+                    job.order};
 }
 
 /// Of the communicators of which this is rank 0; of those of one rank only the job's rank 0's are
@@ -197,8 +196,7 @@ std::string own_report(int world_rank, JobView job = {}) {
 /// All of it on rank 0, nothing on the others. Collective over MPI_COMM_WORLD.
 std::string whole_report(const std::shared_ptr<World>& world, int rank) {
   const std::unique_ptr<JobTraffic> traffic = whole_traffic(world, rank);
-  int ranks = 0;
-  check_mpi(PMPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
+  const int ranks = size_of(MPI_COMM_WORLD);
   const auto most = std::max(kLeastSamples, kMostSamples / static_cast<std::size_t>(ranks));
   std::vector<CallSample> samples;
   std::string text;
@@ -233,7 +231,7 @@ void print_report() noexcept {
     print(all ? whole_report(world, rank) : own_report(rank));
   } catch (const std::exception& e) {
     try {
-      log_warn(std::string("the ranks' reports come apart: ") + e.what());
+      log_warn(words("the ranks' reports come apart: ", e.what()));
       print(own_report(rank));
     } catch (const std::exception&) {  // without a report the program ends as it would
     }

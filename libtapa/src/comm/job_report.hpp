@@ -4,9 +4,8 @@
 
 namespace tapa {
 
-/// Prints it. MPI_Finalize has begun. When rank 0 of the process's world has asked for a report, collective
-/// over MPI_COMM_WORLD: rank 0 prints all. Else each rank prints what it knows; one without memory prints
-/// less, and keeps nobody waiting.
+/// Prints it in MPI_Finalize. Where rank 0 of the process's world has asked for it, collective over
+/// MPI_COMM_WORLD: rank 0 prints all. Else each rank prints what it knows, and keeps nobody waiting.
 void print_report() noexcept;
 
 }  // namespace tapa

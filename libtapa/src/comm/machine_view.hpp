@@ -1,6 +1,5 @@
 /// @file
-/// What a communicator's ranks know of their machine, as its set-up has found it. Alike on all of them but
-/// where it says so.
+/// What a communicator's ranks know of their machine, alike on all but where it says so.
 #pragma once
 
 #include "comm/plan_chooser.hpp"
@@ -10,16 +9,15 @@
 
 namespace tapa {
 
-/// Topology, rates and measurements. `rank`: this one; `shares_buffers`: there is a region for exchanges.
-/// Throws std::invalid_argument when what the options name cannot be read.
+/// Topology, rates, measurements. `shares_buffers`: there is a region for exchanges. Throws
+/// std::invalid_argument when what the options name cannot be read.
 [[nodiscard]] MachineView view_machine(const Membership& membership, const Options& options, int rank,
                                        bool shares_buffers);
 
 /// Each rank may have a threshold of its own for blocks that stay: a block's way is its sender's decision.
 [[nodiscard]] RegionManners manners_of(const Membership& membership, const Options& options);
 
-/// Whether MPI spreads long messages over several NICs of a node. Open MPI does so only above its eager
-/// limit, so long ones stay whole there.
+/// Whether MPI spreads long messages over several NICs of a node, as Open MPI does above its eager limit.
 [[nodiscard]] bool is_striped(const Membership& membership, const Topology& topology);
 
 }  // namespace tapa

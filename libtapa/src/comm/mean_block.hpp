@@ -10,18 +10,16 @@
 
 namespace tapa {
 
-/// The mean block of an earlier call, summed over all ranks. Two ways to learn it: calls over shared buffers
-/// tell it on the side (shared()), all others by a sum that is under way while calls go on (agree()).
+/// The mean block of an earlier call, of all ranks: calls over shared buffers tell it on the side (shared()),
+/// all others by a sum that is under way while calls go on (agree()).
 class MeanBlock {
  public:
   /// Called in turn by each such call with the bytes that it sends; nothing until the number is there.
-  /// `blocks`: that all ranks send together; `tag`: for this alone. Throws CallError. No lock may be held, as
-  /// MPI is called.
+  /// `blocks`: of all ranks; `tag`: for this alone. Throws CallError. No lock may be held, as MPI is called.
   [[nodiscard]] std::optional<std::size_t> agree(const MessageSpace& space, int tag, int rank, int ranks,
                                                  std::uint64_t blocks, std::size_t own_bytes);
 
-  /// A call over shared buffers has ended in which all ranks together sent so many bytes; nothing: the call
-  /// was left to MPI.
+  /// A call has ended: bytes that all ranks have sent over shared buffers; nothing: it was left to MPI.
   void note(std::optional<std::uint64_t> bytes, int size);
   [[nodiscard]] const std::optional<std::size_t>& shared() const { return shared_; }
   /// Whether it is time for a call over shared buffers: those that MPI carries out tell nobody their mean.

@@ -19,9 +19,7 @@ std::string name_for_report(MPI_Comm comm) {
   int length = 0;
   check_mpi(PMPI_Comm_get_name(comm, text, &length), "MPI_Comm_get_name");
   if (length > 0) return {text, static_cast<std::size_t>(length)};
-  int size = 0;
-  check_mpi(PMPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
-  return describe_ranks(ranks_in_world(comm), size);
+  return describe_ranks(ranks_in_world(comm), size_of(MPI_COMM_WORLD));
 }
 
 std::string explanation(const PlanEntry& entry, const char* function, int ranks, double seconds) {

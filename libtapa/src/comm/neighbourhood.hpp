@@ -1,6 +1,5 @@
 /// @file
-/// What the ranks of a communicator have told each other of the edges of its topology, for calls along them
-/// that go by messages.
+/// What ranks have told each other of the edges of a topology, for calls along them that go by messages.
 #pragma once
 
 #include <map>
@@ -17,8 +16,7 @@ namespace tapa {
 /// The operation whose turn it is asks agree() and `mean`, with no lock held, as MPI is called.
 class Neighbourhood {
  public:
-  /// Whether all ranks know the shape(); to be called until they do. `edges`: of this rank; `tag`: that of
-  /// `mean`. Throws CallError.
+  /// Whether all ranks know the shape(); called until they do. `tag`: that of `mean`. Throws CallError.
   [[nodiscard]] bool agree(const MessageSpace& space, int tag, int rank, const Edges& edges,
                            const Topology& topology);
   [[nodiscard]] const EdgeShape& shape() const { return shape_; }

@@ -21,6 +21,7 @@
 #include "run/log.hpp"
 #include "run/own_mpi.hpp"
 #include "run/progress.hpp"
+#include "run/world.hpp"
 #include "transport/shm_ring.hpp"
 #include "world/world.hpp"
 
@@ -52,12 +53,7 @@ constinit Looks looks;
 
 /// Carries the question of a rank that waits for another one: the communicators' own tags are less.
 int question_tag() {
-  static const int tag = [] {
-    int* upper = nullptr;
-    int found = 0;
-    PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&upper), &found);
-    return found != 0 ? *upper : 32767;
-  }();
+  static const int tag = largest_tag();
   return tag;
 }
 
@@ -195,10 +191,10 @@ std::optional<PastCall> past_call() {
 
 void tell(const World& world, int waiting, const PastCall& call) {
   looks.reported = true;
-  log_warn("rank " + std::to_string(world.rank()) + " of MPI_COMM_WORLD is in MPI's own " + call.function +
-           ", called past the drop-in by " + (call.caller.empty() ? "an unknown object" : call.caller) +
-           ", and rank " + std::to_string(waiting) +
-           " has waited for it in the drop-in's for seconds: if these are one call, neither ever ends");
+  log_warn(words(
+      "rank ", world.rank(), " of MPI_COMM_WORLD is in MPI's own ", call.function,
+      ", called past the drop-in by ", call.caller.empty() ? "an unknown object" : call.caller, ", and rank ",
+      waiting, " has waited for it in the drop-in's for seconds: if these are one call, neither ever ends"));
 }
 
 void look() {

@@ -28,8 +28,8 @@ struct PlanEntry : Decision {
   bool cached = false;                          ///< whether it is in the cache
 };
 
-/// Least recently used entries give way, when there are more than `capacity` or when plans and idle executors
-/// hold more than a limit in bytes. A plan is a pure function of the key, so ranks need not evict alike.
+/// Least recently used entries give way, beyond `capacity` or a limit in bytes of plans and idle executors. A
+/// plan is a pure function of the key, so ranks need not evict alike.
 class PlanCache {
  public:
   explicit PlanCache(std::size_t capacity = 128) : capacity_(capacity) {}

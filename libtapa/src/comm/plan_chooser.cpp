@@ -98,7 +98,7 @@ Decision PlanChooser::decide_forced(const Choice& choice, Offer offer) {
       reason = "the ranks share no memory for it";
     if (reason.empty()) return {choice, to_string(choice), "forced", 0};
     const std::string message = "plan " + to_string(choice) + " cannot be carried out: " + reason;
-    if (settings.strict_plan) throw CallError(MPI_ERR_ARG, message);
+    if (settings.strict_plan) refuse(MPI_ERR_ARG, message);
     if (!warned_fallback_ && rank_ == 0) {
       log_warn(message + "; " + (offer.mpi ? "MPI" : "linear") + " is used instead");
     }

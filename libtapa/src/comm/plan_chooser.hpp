@@ -1,6 +1,6 @@
 /// @file
-/// Which plan calls on a communicator take, and the plans that were made. Everything here follows from what
-/// the ranks have agreed on, so all of them decide alike without messages.
+/// Which plan calls take, and the plans that were made. Ranks decide alike without messages, as all follows
+/// from what they have agreed on.
 #pragma once
 
 #include <cstddef>
@@ -52,8 +52,7 @@ class PlanChooser final : public CandidateSource {
   [[nodiscard]] bool memory_first() const override;
   [[nodiscard]] bool possible(const Choice& choice, bool memory) const override;
 
-  /// Whether MPI is asked for by name, or another plan is that cannot be carried out here: then MPI gets
-  /// every call, exactly as it was made.
+  /// Whether MPI is asked for, or a plan that cannot be carried out: it gets every call as it was made.
   [[nodiscard]] bool mpi_is_forced() const;
   /// Whether blocks of that size go through shared memory without a try.
   [[nodiscard]] bool sure(std::size_t bytes) const {
@@ -62,12 +61,12 @@ class PlanChooser final : public CandidateSource {
   /// Whether some plan is asked for by name.
   [[nodiscard]] bool forced() const;
 
-  /// The choice for blocks of `bytes` (on average, where they differ) when autotuning has found none, among
-  /// what `offer` allows. Throws CallError when a forced plan cannot be carried out and TAPA_CHECK=mpi,plan.
+  /// The choice for (mean) blocks of `bytes` when autotuning has found none. Throws CallError where
+  /// TAPA_CHECK=mpi,plan refuses a forced plan.
   [[nodiscard]] Decision decide(std::size_t bytes, Offer offer);
 
-  /// The plan of a decision for `counts`, of which `key` holds all numbers that it depends on; a mean block
-  /// has `mean` bytes. Made when it is not in the cache under `name`.
+  /// The plan for `counts`, made when it is not in the cache under `name` and `key`, all numbers on which it
+  /// depends; a mean block has `mean` bytes.
   [[nodiscard]] std::shared_ptr<PlanEntry> plan_for(std::string_view name, const Decision& decision,
                                                     const Counts& counts, std::span<const std::size_t> key,
                                                     std::size_t mean);
@@ -76,8 +75,7 @@ class PlanChooser final : public CandidateSource {
  private:
   [[nodiscard]] Decision decide_forced(const Choice& choice, Offer offer);
 
-  /// What was decided last: nonblocking calls with blocks of different sizes ask for each call, mostly the
-  /// same.
+  /// What was decided last: nonblocking calls ask in each call, mostly the same.
   struct Decided {
     std::size_t bytes;
     Offer offer;

@@ -1,8 +1,7 @@
 /// @file
-/// Which allocations of this rank are registered for receiving on a device communicator, when another one
-/// should be, and when what is known of one has become wrong. Registering is collective, so ranks say what
-/// they want and do it together. Pure: no MPI, no driver. Once made it asks for no memory: others would wait
-/// for a rank that turns back where it has none.
+/// Which allocations of this rank are registered for receiving on a device communicator, which should be, and
+/// which no longer are right. Ranks do it together, as it is collective. Pure: no MPI, no driver. Once made it
+/// asks for no memory: others would wait for a rank that turns back where it has none.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +22,10 @@ class Registrations {
 
   Registrations();
 
-  /// Whether a window lies where `memory` lies now, but was made for an allocation that is gone: peers would
-  /// store into what is not mapped any more.
+  /// Whether a window lies where `memory` does, of an allocation that is gone, into which peers would store.
   [[nodiscard]] bool stale(const CudaMemory& memory) const;
 
-  /// Counts a call that receives in `memory`, in blocks of at most `longest` bytes; whether it should be
-  /// registered.
+  /// Counts a call that receives in `memory`, blocks of `longest` bytes at most; whether to register it.
   [[nodiscard]] bool wanted(const CudaMemory& memory, std::size_t longest);
 
   /// The window to give up before another is made; alike on all ranks, as all make the same ones.

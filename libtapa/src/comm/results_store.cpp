@@ -88,11 +88,7 @@ const Results& results_before(const std::string& file) {
 
 /// Whether this process writes the file: rank 0 of the job, where there is one.
 bool keeps_file() {
-  static const bool keeps = [] {
-    int rank = 0;
-    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    return rank == 0 && !results_file(own_options()).empty();
-  }();
+  static const bool keeps = rank_in(MPI_COMM_WORLD) == 0 && !results_file(own_options()).empty();
   return keeps;
 }
 
@@ -147,7 +143,7 @@ ResultsWhere results_where(const Options& options) {
     where->mpi = or_unknown(plain_text(version.data(), 512));
     where->cpu =
         or_unknown(plain_text(processor(), 128)) + ", " + std::to_string(::sysconf(_SC_NPROCESSORS_ONLN));
-    PMPI_Comm_size(MPI_COMM_WORLD, &where->job);
+    where->job = size_of(MPI_COMM_WORLD);
     return where;
   }();
   ResultsWhere where = *fixed;
@@ -171,7 +167,7 @@ Results read_results(const std::string& path) {
   } catch (const files::FileError& error) {
     if (!error.is_missing()) log_info("cache " + path + ": " + error.what() + "; it is not used");
   } catch (const std::invalid_argument& error) {
-    log_info(std::string(error.what()) + "; it is not used");
+    log_info(words(error.what(), "; it is not used"));
   }
   return {};
 }
@@ -193,7 +189,7 @@ void recall_results(const std::string& text, CommParts& parts) {
   const std::string here = digest(parts.chooser.machine());
   for (const ShapeResults& shape : results.shapes) {
     if (shape.topology != here) continue;
-    log_info("a communicator begins with what is known of " + std::to_string(shape.sizes.size()) + " sizes");
+    log_info(words("a communicator begins with what is known of ", shape.sizes.size(), " sizes"));
     parts.tuner.remember(shape.sizes);
   }
 }
@@ -203,7 +199,7 @@ void keep_results(CommState& state) noexcept {
   try {
     note(state);
   } catch (const std::exception& e) {
-    log_info(std::string("what a communicator has found is left out: ") + e.what());
+    log_info(words("what a communicator has found is left out: ", e.what()));
   }
 }
 
@@ -212,15 +208,15 @@ std::string results_report() {
   const auto known = locked<Notes>();
   const std::string file = " (" + results_file(own_options()) + ")";
   if (known->used.sizes == 0) return "no earlier run's results fit" + file;
-  return "earlier runs' results begin " + std::to_string(known->used.sizes) + " sizes, " +
-         std::to_string(known->used.refuted) + " of them hold no more" + file;
+  return words("earlier runs' results begin ", known->used.sizes, " sizes, ", known->used.refuted,
+               " of them hold no more", file);
 }
 
 void save_results() noexcept {
   try {
     if (keeps_file()) save();
   } catch (const std::exception& e) {
-    log_info(std::string("cache: not written: ") + e.what());
+    log_info(words("cache: not written: ", e.what()));
   }
 }
 

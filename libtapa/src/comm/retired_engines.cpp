@@ -9,6 +9,7 @@
 #include "run/error.hpp"
 #include "run/locked.hpp"
 #include "run/on_all_ranks.hpp"
+#include "run/world.hpp"
 
 namespace tapa {
 
@@ -40,9 +41,7 @@ std::vector<DeviceEngine> take(MPI_Comm comm) {
 std::vector<bool> had_by_all(const std::vector<DeviceEngine>& mine, MPI_Comm comm) {
   Numbers own{};
   for (std::size_t i = 0; i < mine.size(); ++i) own[i] = mine[i].number;
-  int ranks = 0;
-  PMPI_Comm_size(comm, &ranks);
-  std::vector<Numbers> all(static_cast<std::size_t>(ranks));
+  std::vector<Numbers> all(static_cast<std::size_t>(size_of(comm)));
   constexpr int count = kMostEngines;
   check_mpi(PMPI_Allgather(own.data(), count, MPI_UINT64_T, all.data(), count, MPI_UINT64_T, comm),
             "MPI_Allgather");

@@ -1,7 +1,7 @@
 /// @file
-/// Device engines of communicators that were freed. To free an engine synchronises its ranks, which neither
-/// MPI_Comm_free nor MPI_Finalize may do: ranks come there in orders of their own. So it waits until the same
-/// ranks start another one, in a call of theirs, or for the end of the process.
+/// Device engines of communicators that were freed. To free an engine synchronises its ranks, which
+/// MPI_Comm_free and MPI_Finalize may not do: it waits until the same ranks start another, or the process
+/// ends.
 #pragma once
 
 #include <mpi.h>
@@ -25,8 +25,7 @@ struct DeviceEngine {
   std::uint64_t probe_id = 0;
   std::size_t weight = 1;  ///< what it keeps, in engines of one node
 
-  /// Whether what it has on the device is still there: programs reset it, also before they free their
-  /// communicators.
+  /// Whether what it has on the device is still there: programs reset it.
   [[nodiscard]] bool context_lives() const;
 };
 

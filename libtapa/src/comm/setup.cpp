@@ -67,9 +67,7 @@ void note_gpus(MPI_Comm user, std::uint64_t flags, Membership& membership, const
   facts.most_ranks = TAPA_DEVICE_MAX_RANKS;
   facts.most_joined = device::kMaxTokens;
   if (!facts.in_use) return;
-  int rank = 0;
-  check_mpi(PMPI_Comm_rank(user, &rank), "MPI_Comm_rank");
-  membership.gpu_rank = gpu_use() != GpuUse::none ? rank : facts.ranks;
+  membership.gpu_rank = gpu_use() != GpuUse::none ? rank_in(user) : facts.ranks;
   steps.meet();
   check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &membership.gpu_rank, 1, MPI_INT, MPI_MIN, user), "MPI_Allreduce");
   // Where the options of today or of later may ask for it. Alike on all ranks.
@@ -83,10 +81,7 @@ void note_gpus(MPI_Comm user, std::uint64_t flags, Membership& membership, const
 /// One set-up, step by step.
 class Joining {
  public:
-  explicit Joining(MPI_Comm user) : user_(user) {
-    check_mpi(PMPI_Comm_rank(user, &rank_), "MPI_Comm_rank");
-    check_mpi(PMPI_Comm_size(user, &size_), "MPI_Comm_size");
-  }
+  explicit Joining(MPI_Comm user) : user_(user), rank_(rank_in(user)), size_(size_of(user)) {}
   ~Joining() {
     if (result_.context) {
       leave_world(result_, rank_, result_.region.rounds);
@@ -167,9 +162,7 @@ class Joining {
     take_back();
     if (is_drop_in()) throw SetupError(MPI_ERR_COMM, "some rank is of another job");
     std::shared_ptr<World> world = World::make(user_, steps);
-    int all = 0;
-    check_mpi(PMPI_Comm_size(MPI_COMM_WORLD, &all), "MPI_Comm_size");
-    const bool whole = all == size_ && is_of_this_world(user_);
+    const bool whole = size_of(MPI_COMM_WORLD) == size_ && is_of_this_world(user_);
     steps.meet();  // all have it, or none
     if (whole && !World::of_process()) World::set_of_process(world);
     std::vector<int> ranks = world->ranks_of(user_);
@@ -243,8 +236,8 @@ class Joining {
   }
 
   MPI_Comm user_;
-  int rank_ = 0;
-  int size_ = 0;
+  int rank_;
+  int size_;
   Word word_;
   Membership result_;
 };
@@ -283,8 +276,8 @@ void leave_world(Membership& membership, int rank, std::uint64_t rounds) {
 }
 
 std::string gpu_message(int rank, const std::string& why) {
-  return "rank " + std::to_string(rank) +
-         " uses a GPU, so buffers may be in its memory (TAPA_GPU=host promises that none is); " + why;
+  return words("rank ", rank,
+               " uses a GPU, so buffers may be in its memory (TAPA_GPU=host promises that none is); ", why);
 }
 
 }  // namespace tapa

@@ -1,6 +1,5 @@
 /// @file
-/// What the ranks of a communicator tell each other when it is set up: one small collective, as all else is
-/// known to their world.
+/// What a communicator's ranks tell each other in its set-up: all else is known to their world.
 #pragma once
 
 #include <mpi.h>
@@ -19,8 +18,7 @@
 
 namespace tapa {
 
-/// A communicator's place in its world. Its rank 0 has taken the number; each rank leaves the region, in the
-/// end.
+/// A communicator's place in its world. Its rank 0 has taken the number; each rank leaves the region.
 struct Membership {
   std::shared_ptr<World> world;
   std::vector<int> in_world;  ///< its ranks there
@@ -42,10 +40,10 @@ struct Membership {
   [[nodiscard]] MessageSpace space() const;
 };
 
-/// Collective over `user`, and may synchronise. In a program that is linked with the library it makes their
-/// world where there is none, and `steps` begin, in which all that follows may fail on one rank alone.
-/// `in_world`: see CommState::set_up(). Frees everything when it throws: SetupError on all ranks alike,
-/// FailedElsewhere when another rank fails, CallError when MPI itself does.
+/// Collective over `user`, and may synchronise. In a linked program it makes their world where there is none,
+/// and `steps` begin, in which all that follows may fail on one rank alone. `in_world`: see
+/// CommState::set_up(). Frees everything when it throws: SetupError on all ranks alike, FailedElsewhere,
+/// CallError when MPI fails.
 [[nodiscard]] Membership join_world(MPI_Comm user, std::vector<int> in_world, JointSteps& steps);
 
 /// For a rank that cannot even begin that, in such a program: the others learn it.
@@ -57,8 +55,7 @@ void refuse_to_join(MPI_Comm user);
 /// Asks whether ranks use a GPU by now, and notes it. Collective over `user`, whose membership that is.
 void ask_for_gpus(MPI_Comm user, Membership& membership);
 
-/// Gives back what a membership has of its world. `rounds`: that its exchanges have used of the region by
-/// now. Local.
+/// Gives back what a membership has of its world. `rounds`: that the region's exchanges have used. Local.
 void leave_world(Membership& membership, int rank, std::uint64_t rounds);
 
 /// Why a communicator is MPI's on which this rank's process uses a GPU.

@@ -18,8 +18,7 @@ struct RegionManners {
   bool sleepers = false;        ///< see ShmBuffers::expect_sleepers()
 };
 
-/// One region is everybody's; persistent operations need one of their own each, as they may be started in any
-/// order. Not thread-safe.
+/// One region is everybody's; persistent operations, started in any order, have one each. Not thread-safe.
 class SharedRegions {
  public:
   /// `membership` is borrowed; `rank`: this rank's in the communicator.

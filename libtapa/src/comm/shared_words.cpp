@@ -9,6 +9,7 @@
 #include "run/error.hpp"
 #include "run/log.hpp"
 #include "run/on_all_ranks.hpp"
+#include "run/world.hpp"
 #include "transport/shm_segment.hpp"
 
 namespace tapa {
@@ -30,11 +31,7 @@ Mapping map_token(const char* token) {
 // Not MPI's windows, as these are freed together.
 bool SharedWords::open(MPI_Comm comm) {
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
-  int rank = 0;
-  int ranks = 0;
-  PMPI_Comm_rank(comm, &rank);
-  PMPI_Comm_size(comm, &ranks);
-  const auto count = static_cast<std::size_t>(ranks);
+  const auto count = static_cast<std::size_t>(size_of(comm));
   std::string why;
   TokenText own{};
   std::optional<ShmSegment> segment;
@@ -53,7 +50,7 @@ bool SharedWords::open(MPI_Comm comm) {
     check_mpi(PMPI_Allgather(own.data(), bytes, MPI_BYTE, tokens.data(), bytes, MPI_BYTE, comm),
               "MPI_Allgather");
     // New files are clear: who is through here first may write at once.
-    good = on_all_ranks(comm, [&] { map(tokens, static_cast<std::size_t>(rank)); });
+    good = on_all_ranks(comm, [&] { map(tokens, static_cast<std::size_t>(rank_in(comm))); });
   }
   if (good) return true;
   close();

@@ -1,6 +1,6 @@
 /// @file
-/// A small number of each rank of one node, told to all in each of many calls: through memory that the ranks
-/// share, as a message of MPI's would take longer than all else that is agreed on.
+/// A small number of each rank of one node, told to all in each of many calls, through memory: a message
+/// would take longer than all else.
 #pragma once
 
 #include <mpi.h>

@@ -28,7 +28,7 @@ constexpr Names recv_names{"recvbuf", "recvcount", "rdispls", "recvtype"};
 
 std::string indexed(const char* name, Form form, int peer) {
   if (form == Form::uniform) return name;
-  return std::string(name) + "s[" + std::to_string(peer) + "]";
+  return words(name, "s[", peer, "]");
 }
 
 void require_arrays(const Arguments& a, const Side& side, const Names& names) {
@@ -73,15 +73,13 @@ void check_side(const Arguments& a, const Side& side, const Names& names, int ra
     if (peer == 0 && a.form == Form::v && counts_are_right(side, info, blocks)) return;
     const MPI_Count count = side.count_of(peer);
     if (count < 0) {
-      throw Mistake(MPI_ERR_COUNT, indexed(names.count, a.form, peer) + " is " + std::to_string(count) +
-                                       ", expected 0 or more");
+      throw Mistake(MPI_ERR_COUNT,
+                    words(indexed(names.count, a.form, peer), " is ", count, ", expected 0 or more"));
     }
     if (block_bytes(info, count) == 0 || side.buffer != nullptr || a.leads_nowhere(side, peer)) continue;
-    if (block_offset(a.form, side, info, peer) + info.first < kLowestAddress) {
-      throw CallError(MPI_ERR_BUFFER, std::string(names.buffer) + " is null, expected a buffer of " +
-                                          indexed(names.count, a.form, peer) + " = " + std::to_string(count) +
-                                          " elements");
-    }
+    if (block_offset(a.form, side, info, peer) + info.first < kLowestAddress)
+      refuse(MPI_ERR_BUFFER, names.buffer, " is null, expected a buffer of ",
+             indexed(names.count, a.form, peer), " = ", count, " elements");
   }
 }
 
@@ -93,27 +91,24 @@ void check_own_block(const Arguments& a, int rank) {
   const std::size_t sent = bytes(a.send);
   const std::size_t received = bytes(a.recv);
   if (sent == received) return;
-  throw Mistake(MPI_ERR_TRUNCATE, indexed(send_names.count, a.form, rank) + " and its type make " +
-                                      std::to_string(sent) + " bytes, " +
-                                      indexed(recv_names.count, a.form, rank) + " and its type " +
-                                      std::to_string(received) + ", expected the same");
+  throw Mistake(MPI_ERR_TRUNCATE, words(indexed(send_names.count, a.form, rank), " and its type make ", sent,
+                                        " bytes, ", indexed(recv_names.count, a.form, rank), " and its type ",
+                                        received, ", expected the same"));
 }
 
 void check_uniform_sizes(const Arguments& a, bool strict) {
   const std::size_t sent = block_bytes(type_info(a.send.type), a.send.count);
   const std::size_t received = block_bytes(type_info(a.recv.type), a.recv.count);
-  if (sent > received || (strict && sent != received)) {
-    throw CallError(MPI_ERR_TRUNCATE, "sendcount and sendtype make " + std::to_string(sent) +
-                                          " bytes per block, recvcount and recvtype " +
-                                          std::to_string(received) +
-                                          (strict ? ", expected the same" : ", expected no fewer"));
-  }
+  if (sent > received || (strict && sent != received))
+    refuse(MPI_ERR_TRUNCATE, "sendcount and sendtype make ", sent,
+           " bytes per block, recvcount and recvtype ", received,
+           strict ? ", expected the same" : ", expected no fewer");
 }
 
 }  // namespace
 
 void refuse_device_memory(const char* name, const char* why) {
-  throw CallError(MPI_ERR_BUFFER, std::string(name) + " is GPU memory, expected host memory: " + why);
+  refuse(MPI_ERR_BUFFER, name, " is GPU memory, expected host memory: ", why);
 }
 
 void require_host_memory(const void* address, const char* name, const char* why) {
@@ -134,10 +129,8 @@ void check_arguments(const Arguments& a, int ranks, bool strict, int own) {
   if (own >= 0) check_own_block(a, own);
   if (a.form == Form::uniform) {
     check_uniform_sizes(a, strict);
-    if (strict && a.has_equal_buffers() && a.send.count > 0 && type_info(a.send.type).size > 0) {
-      throw CallError(MPI_ERR_BUFFER,
-                      "sendbuf and recvbuf are the same, expected MPI_IN_PLACE as sendbuf for that");
-    }
+    if (strict && a.has_equal_buffers() && a.send.count > 0 && type_info(a.send.type).size > 0)
+      refuse(MPI_ERR_BUFFER, "sendbuf and recvbuf are the same, expected MPI_IN_PLACE as sendbuf for that");
   }
 }
 

@@ -13,9 +13,8 @@ class Mistake : public CallError {
   using CallError::CallError;
 };
 
-/// Throws CallError whose message names argument, value and what was expected. Not `strict`: what MPI lets
-/// pass, erroneous or not, passes too: blocks shorter than the receiver expects, a send buffer that is the
-/// receive buffer. `own`: this rank, where MPI compares the two ends of its own block; else -1.
+/// Throws CallError. Not `strict`: blocks shorter than the receiver expects, and equal buffers, pass as they
+/// do in MPI. `own`: this rank, where MPI compares the two ends of its own block; else -1.
 void check_arguments(const Arguments& arguments, int ranks, bool strict, int own = -1);
 
 /// What this MPI looks at before it begins a call. Throws CallError.

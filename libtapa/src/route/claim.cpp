@@ -122,7 +122,8 @@ Route claim_blocks(const Arguments& arguments, CommState& state) {
   if (route.carrier == Carrier::memory && rules.report != Reporting::off)
     note_traffic(arguments, state.size(), state);
   route.noted = route.tried || rules.report != Reporting::off || route.carrier == Carrier::mpi;
-  if (route.tried || rules.report != Reporting::off) route.sent = bytes_sent(arguments, state.size());
+  if (route.tried || rules.report != Reporting::off)
+    route.sent = bytes_of(arguments, arguments.sent(), state.size());
   return route;
 }
 
@@ -179,7 +180,7 @@ Route claim_later(const Arguments& arguments, CommState& state) {
   route.noted = rules.report != Reporting::off;
   if (route.noted && !uniform && route.carrier == Carrier::memory)
     note_traffic(arguments, state.size(), state);
-  if (route.noted) route.sent = bytes_sent(arguments, state.size());
+  if (route.noted) route.sent = bytes_of(arguments, arguments.sent(), state.size());
   route.blocks = blocks;
   route.uniform = uniform;
   return route;

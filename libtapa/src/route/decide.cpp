@@ -3,7 +3,6 @@
 #include <exception>
 #include <optional>
 
-#include "comm/call_notes.hpp"
 #include "comm/registry.hpp"
 #include "memory/reserve.hpp"
 #include "route/check_arguments.hpp"
@@ -13,8 +12,8 @@
 #include "run/error.hpp"
 #include "run/mpi_call.hpp"
 #include "run/world.hpp"
-#include "world/device_support.hpp"
 #include "world/drop_in.hpp"
+#include "world/hello.hpp"
 #include "world/process_options.hpp"
 
 namespace tapa {
@@ -157,7 +156,7 @@ CommState* state_in_set_up(MPI_Comm comm) {
 }  // namespace
 
 void require_comm(MPI_Comm comm) {
-  if (comm == MPI_COMM_NULL) throw CallError(MPI_ERR_COMM, "comm is MPI_COMM_NULL, expected a communicator");
+  if (comm == MPI_COMM_NULL) refuse(MPI_ERR_COMM, "comm is MPI_COMM_NULL, expected a communicator");
 }
 
 bool is_intercomm(MPI_Comm comm) {
@@ -167,17 +166,10 @@ bool is_intercomm(MPI_Comm comm) {
 }
 
 int peers_of(MPI_Comm comm) {
+  if (!is_intercomm(comm)) return size_of(comm);
   int size = 0;
-  if (is_intercomm(comm)) {
-    check_mpi(PMPI_Comm_remote_size(comm, &size), "MPI_Comm_remote_size");
-  } else {
-    check_mpi(PMPI_Comm_size(comm, &size), "MPI_Comm_size");
-  }
+  check_mpi(PMPI_Comm_remote_size(comm, &size), "MPI_Comm_remote_size");
   return size;
-}
-
-std::size_t bytes_sent(const Arguments& a, int peers) {
-  return bytes_of(a, a.sent(), peers);
 }
 
 bool is_mpis_own(MPI_Comm comm) {

@@ -34,6 +34,16 @@ std::uint64_t key_of(MPI_Datatype recvtype, MPI_Count recvcount) {
   return number_of(recvtype) + static_cast<std::uint64_t>(recvcount);
 }
 
+/// `freed`: freed_types before anything was found out; `sendtype`: as such calls are compared.
+void keep(KnownComm& known, const Arguments& a, bool passes, MPI_Datatype sendtype, const Uniform& blocks,
+          std::uint64_t freed) {
+  const bool permanent = is_permanent(a.recv.type) && (a.in_place() || is_permanent(a.send.type));
+  const MPI_Count recvcount = passes ? 0 : a.recv.count;
+  const KnownCall call{true,         a.form,   passes,      a.in_place(), permanent, a.send.count,
+                       a.recv.count, sendtype, a.recv.type, freed,        blocks,    {}};
+  known.calls.put(key_of(a.recv.type, recvcount), call, holds);
+}
+
 /// A GPU may be in use since the last call.
 bool in_host_memory(const Arguments& a, KnownCall& known, const CommState& state) {
   if (!known.buffers.may_be_of_gpu(a.send.buffer, a.recv.buffer) || state.rules().trusts_buffers) return true;
@@ -90,11 +100,8 @@ void remember_forwarded(const Arguments& a) {
     if (type == MPI_DATATYPE_NULL) return;        // an error, for MPI to find
     if (!type_info(type).always_dense()) return;  // MPI may get long blocks wrong
   }
-  if (passes(a.form, a.send.buffer, a.send.type, a.recv.buffer, a.recv.type, a.comm)) return;
-  const bool permanent = is_permanent(sent) && is_permanent(a.recv.type);
-  known->calls.put(key_of(a.recv.type, 0),
-                   {true, a.form, true, a.in_place(), permanent, 0, 0, sent, a.recv.type, freed, {}, {}},
-                   holds);
+  if (!passes(a.form, a.send.buffer, a.send.type, a.recv.buffer, a.recv.type, a.comm))
+    keep(*known, a, true, sent, {}, freed);
 }
 
 bool passes_nonblocking(const void* sendbuf, const void* recvbuf, MPI_Comm comm) {
@@ -127,22 +134,7 @@ void remember_blocks(const Arguments& a, const CommState& state, const Uniform& 
   KnownComm* const known = known_comm(a.comm);
   CommState* same = nullptr;
   if (known == nullptr || known->state != &state || remembered_blocks(a, same) != nullptr) return;
-  const bool permanent = is_permanent(a.recv.type) && (a.in_place() || is_permanent(a.send.type));
-  const std::uint64_t freed = freed_types.load(std::memory_order_acquire);
-  known->calls.put(key_of(a.recv.type, a.recv.count),
-                   {true,
-                    a.form,
-                    false,
-                    a.in_place(),
-                    permanent,
-                    a.send.count,
-                    a.recv.count,
-                    a.send.type,
-                    a.recv.type,
-                    freed,
-                    blocks,
-                    {}},
-                   holds);
+  keep(*known, a, false, a.send.type, blocks, freed_types.load(std::memory_order_acquire));
 }
 
 bool may_be_of_gpu(const Arguments& a) {

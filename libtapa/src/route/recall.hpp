@@ -1,6 +1,5 @@
 /// @file
-/// What a thread remembers of its last calls: where a call is like one of them, nothing of it has to be found
-/// out again, which would take longer than a short exchange.
+/// What a thread remembers of its last calls: to find it out again would take longer than a short exchange.
 #pragma once
 
 #include <mpi.h>
@@ -17,10 +16,9 @@ namespace tapa {
 /// The buffers of a call, and of the next one like it.
 class LastBuffers {
  public:
-  /// Whether these may be a GPU's memory. The same ones as before are the host's as they were then; memory
-  /// that was freed may come again from a driver, so now and then they are looked at all the same: asking the
-  /// loader whether there is a driver takes as long as all else here. MPI_BOTTOM says nothing of where blocks
-  /// are.
+  /// Whether these may be a GPU's memory. The same ones as before are the host's as they were, but as memory
+  /// may come again from a driver they are looked at now and then: asking the loader takes as long as all
+  /// else here. MPI_BOTTOM says nothing of where blocks are.
   [[nodiscard]] bool may_be_of_gpu(const void* send, const void* recv);
 
  private:
@@ -66,25 +64,22 @@ struct KnownComm {
 
 /// The state of a communicator of one of this thread's last calls, without looking at attributes; else null.
 [[nodiscard]] CommState* remembered_state(MPI_Comm comm);
-/// The state that hangs on a communicator, which is remembered; null: there is none, or, with `make`, it is
-/// made.
+/// The state that hangs on a communicator, or is made for it, which is remembered; null: there is none.
 [[nodiscard]] CommState* state_at(MPI_Comm comm, bool make);
 
-/// Whether a blocking call is MPI's as it was made, as all like it are: nothing of it has to be looked at,
-/// nor does any rank expect a word.
+/// Whether a blocking call is MPI's as it was made, as all like it are.
 [[nodiscard]] bool passes(Form form, const void* sendbuf, MPI_Datatype sendtype, const void* recvbuf,
                           MPI_Datatype recvtype, MPI_Comm comm);
 /// MPI gets this call as it was made, and all like it. Kinds that may not always be so are not remembered.
 void remember_forwarded(const Arguments& arguments);
 
-/// Whether a nonblocking call without large counts is MPI's as it was made, as an earlier one of this thread
-/// on the communicator was: it is still not set up.
+/// Whether a nonblocking call without large counts is MPI's as it was made: its communicator is not set up.
 [[nodiscard]] bool passes_nonblocking(const void* sendbuf, const void* recvbuf, MPI_Comm comm);
 /// A nonblocking call was MPI's, as its communicator is not set up.
 void remember_waiting(MPI_Comm comm);
 
-/// A blocking call with equal dense blocks in host memory that differs from an earlier one in its buffers at
-/// most, so that its arguments need no check; null: it is none. `state`: the communicator's.
+/// The equal dense blocks in host memory of a blocking call that differs from an earlier one in its buffers
+/// at most, so needs no check; else null. `state`: the communicator's.
 [[nodiscard]] const Uniform* remembered_blocks(const Arguments& arguments, CommState*& state);
 void remember_blocks(const Arguments& arguments, const CommState& state, const Uniform& blocks);
 

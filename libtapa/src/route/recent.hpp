@@ -1,6 +1,5 @@
 /// @file
-/// What a thread remembers of its last calls: programs take turns with communicators, and looking each up
-/// anew takes as long as a short exchange. Pure: no MPI.
+/// A small cache of what a thread did last. Pure: no MPI.
 #pragma once
 
 #include <array>
@@ -57,8 +56,7 @@ class Recent {
   };
 
   Set& set_of(std::uint64_t key) {
-    // Fibonacci hashing: keys at equal distances, as handles are, spread evenly over a product's highest
-    // bits.
+    // Fibonacci hashing spreads keys at equal distances, as handles are.
     constexpr std::uint64_t golden = 0x9e3779b97f4a7c15;
     constexpr int bits = std::countr_zero(Sets);
     if constexpr (bits == 0) {

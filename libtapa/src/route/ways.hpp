@@ -1,6 +1,5 @@
 /// @file
-/// What carries out a call of one size on a communicator: what competitions say, and what follows from it.
-/// All of it is alike on all ranks.
+/// What competitions say of a call of one size, and what follows from it. Alike on all ranks.
 #pragma once
 
 #include <cstddef>
@@ -33,8 +32,8 @@ struct Way {
 /// `bytes`: of all blocks, or of a mean one. Begins a competition where there is none.
 [[nodiscard]] Way way_of(CommParts& parts, bool uniform, std::size_t bytes, Offer offer);
 
-/// The choice for blocks of `bytes` (`uniform`: all; else on average) among what `offer` allows. Throws
-/// CallError when a forced plan cannot be carried out and TAPA_CHECK=mpi,plan.
+/// The choice for blocks of `bytes` (`uniform`: all; else on average). Throws CallError where
+/// TAPA_CHECK=mpi,plan refuses a forced plan.
 [[nodiscard]] Decision decide(CommParts& parts, bool uniform, std::size_t bytes, Offer offer);
 
 /// The plan for blocks that all have `bytes` bytes.
@@ -43,8 +42,7 @@ struct Way {
 /// Whether calls along edges go through memory, for all sizes. `memory`: there is such for them.
 [[nodiscard]] bool edges_go_through_memory(const CommParts& parts, bool memory);
 
-/// Whether calls that are no probes are MPI's, as no plan is known to be faster and the program did not ask
-/// for one. `bytes`: of all blocks, nothing where they differ.
+/// Whether calls that are no probes are MPI's: no plan is known to be faster. No `bytes`: blocks differ.
 [[nodiscard]] bool leaves_unproven(const CommParts& parts, std::optional<std::size_t> bytes, Offer offer);
 
 }  // namespace tapa

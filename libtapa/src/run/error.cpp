@@ -121,6 +121,8 @@ Failure current_failure() noexcept {
     return {e.code(), e.what()};
   } catch (const TransportError& e) {
     return {code_of(e), e.what()};
+  } catch (const std::invalid_argument& e) {  // of options and files, whose messages are the user's
+    return {MPI_ERR_ARG, e.what()};
   } catch (const std::bad_alloc&) {
     return {MPI_ERR_NO_MEM, "out of memory"};
   } catch (const std::exception& e) {

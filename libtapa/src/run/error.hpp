@@ -13,6 +13,8 @@
 #include <string>
 #include <type_traits>
 
+#include "run/words.hpp"
+
 namespace tapa {
 
 class TransportError;
@@ -33,6 +35,12 @@ class CallError : public std::runtime_error {
   int code_;
   Seen seen_;
 };
+
+/// Throws CallError with a message of several parts: strings and numbers.
+template <class... Parts>
+[[noreturn]] void refuse(int code, const Parts&... message) {
+  throw CallError(code, words(message...));
+}
 
 /// Text of an MPI error code.
 [[nodiscard]] std::string mpi_error_text(int code);
@@ -116,7 +124,8 @@ template <class Body>
 int contained(const char* function, Body&& body) noexcept {
   clear_last_error();
   try {
-    return body();
+    body();
+    return MPI_SUCCESS;
   } catch (...) {
     return note_current_exception(function);
   }

@@ -13,6 +13,7 @@
 #include "run/mpi_call.hpp"
 #include "run/own_mpi.hpp"
 #include "run/scratch.hpp"
+#include "run/world.hpp"
 
 namespace tapa {
 
@@ -150,18 +151,11 @@ class OwnBlock {
   Scratch packed_;
 };
 
-int rank_in(MPI_Comm comm) {
-  int rank = 0;
-  check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  return rank;
-}
-
 }  // namespace
 
 Mixed mixed_by_mpi(const Arguments& arguments, MPI_Comm comm) {
   if (arguments.in_place() || arguments.form == Form::uniform) return Mixed::all;
-  int ranks = 0;
-  check_mpi(PMPI_Comm_size(comm, &ranks), "MPI_Comm_size");
+  const int ranks = size_of(comm);
   if (arguments.form == Form::w && ranks == 1) return Mixed::all;
   const int rank = rank_in(comm);
   if (!is_long_with_gaps(arguments.send, rank) && !is_long_with_gaps(arguments.recv, rank))

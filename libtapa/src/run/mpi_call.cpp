@@ -6,6 +6,7 @@
 
 #include <limits>
 #include <string>
+#include <type_traits>
 
 #include "run/error.hpp"
 #include "run/own_mpi.hpp"
@@ -14,91 +15,69 @@ namespace tapa {
 
 namespace {
 
-/// Calls MPI's blocking function, or with a request the one that starts it, with the same blocks.
-template <class Blocking, class Starting, class... Blocks>
-int call_or_start(Blocking* blocking, Starting* starting, MPI_Comm comm, MPI_Request* request,
-                  Blocks... blocks) {
-  return request != nullptr ? starting(blocks..., comm, request) : blocking(blocks..., comm);
+template <class Count>
+const Count* counts(const Side& side) {
+  if constexpr (std::is_same_v<Count, int>)
+    return side.counts;
+  else
+    return side.large_counts;
 }
 
+template <class Displ>
+const Displ* displs(const Side& side) {
+  if constexpr (std::is_same_v<Displ, int>)
+    return side.displs;
+  else
+    return side.large_displs;
+}
+
+/// Calls one of three functions, that of the call's form, with its blocks. `Address`: displacements of w.
+template <class Count, class Address, class Uniform, class V, class W>
+int by_form(const Arguments& a, const Uniform& uniform, const V& v, const W& w) {
+  using Displ = std::conditional_t<std::is_same_v<Count, int>, int, MPI_Aint>;
+  const Side& s = a.send;
+  const Side& r = a.recv;
+  auto* into = const_cast<void*>(r.buffer);
+  switch (a.form) {
+    case Form::uniform:
+      return uniform(s.buffer, static_cast<Count>(s.count), s.type, into, static_cast<Count>(r.count),
+                     r.type);
+    case Form::v:
+      return v(s.buffer, counts<Count>(s), displs<Displ>(s), s.type, into, counts<Count>(r), displs<Displ>(r),
+               r.type);
+    default:
+      return w(s.buffer, counts<Count>(s), displs<Address>(s), s.types, into, counts<Count>(r),
+               displs<Address>(r), r.types);
+  }
+}
+
+// What by_form() takes: USE of MPI's functions of the three forms, blocking and nonblocking.
+#define TAPA_FORMS(USE, CALL, ICALL, SUFFIX)                                \
+  USE(CALL##SUFFIX, ICALL##SUFFIX), USE(CALL##v##SUFFIX, ICALL##v##SUFFIX), \
+      USE(CALL##w##SUFFIX, ICALL##w##SUFFIX)
+#define TAPA_STARTS(CALL, ICALL)                                                     \
+  [&](auto... blocks) {                                                              \
+    return request != nullptr ? TAPA_OWN_MPI(PMPI_##ICALL)(blocks..., comm, request) \
+                              : TAPA_OWN_MPI(PMPI_##CALL)(blocks..., comm);          \
+  }
+
+// clang-format off
 #if MPI_VERSION >= 4
 
 int call_large(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
-  const Side& s = a.send;
-  const Side& r = a.recv;
-  auto* into = const_cast<void*>(r.buffer);
-  switch (a.form) {
-    case Form::uniform:
-      return call_or_start(TAPA_OWN_MPI(PMPI_Alltoall_c), TAPA_OWN_MPI(PMPI_Ialltoall_c), comm, request,
-                           s.buffer, s.count, s.type, into, r.count, r.type);
-    case Form::v:
-      return call_or_start(TAPA_OWN_MPI(PMPI_Alltoallv_c), TAPA_OWN_MPI(PMPI_Ialltoallv_c), comm, request,
-                           s.buffer, s.large_counts, s.large_displs, s.type, into, r.large_counts,
-                           r.large_displs, r.type);
-    default:
-      return call_or_start(TAPA_OWN_MPI(PMPI_Alltoallw_c), TAPA_OWN_MPI(PMPI_Ialltoallw_c), comm, request,
-                           s.buffer, s.large_counts, s.large_displs, s.types, into, r.large_counts,
-                           r.large_displs, r.types);
-  }
-}
-
-int call_neighbours_large(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
-  const Side& s = a.send;
-  const Side& r = a.recv;
-  auto* into = const_cast<void*>(r.buffer);
-  switch (a.form) {
-    case Form::uniform:
-      return call_or_start(TAPA_OWN_MPI(PMPI_Neighbor_alltoall_c), TAPA_OWN_MPI(PMPI_Ineighbor_alltoall_c),
-                           comm, request, s.buffer, s.count, s.type, into, r.count, r.type);
-    case Form::v:
-      return call_or_start(TAPA_OWN_MPI(PMPI_Neighbor_alltoallv_c), TAPA_OWN_MPI(PMPI_Ineighbor_alltoallv_c),
-                           comm, request, s.buffer, s.large_counts, s.large_displs, s.type, into,
-                           r.large_counts, r.large_displs, r.type);
-    default:
-      return call_or_start(TAPA_OWN_MPI(PMPI_Neighbor_alltoallw_c), TAPA_OWN_MPI(PMPI_Ineighbor_alltoallw_c),
-                           comm, request, s.buffer, s.large_counts, s.large_displs, s.types, into,
-                           r.large_counts, r.large_displs, r.types);
-  }
+  return a.neighbours
+             ? by_form<MPI_Count, MPI_Aint>(a, TAPA_FORMS(TAPA_STARTS, Neighbor_alltoall, Ineighbor_alltoall, _c))
+             : by_form<MPI_Count, MPI_Aint>(a, TAPA_FORMS(TAPA_STARTS, Alltoall, Ialltoall, _c));
 }
 
 #endif
 
-int call_neighbours(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
-  const Side& s = a.send;
-  const Side& r = a.recv;
-  auto* into = const_cast<void*>(r.buffer);
-  switch (a.form) {
-    case Form::uniform:
-      return call_or_start(TAPA_OWN_MPI(PMPI_Neighbor_alltoall), TAPA_OWN_MPI(PMPI_Ineighbor_alltoall), comm,
-                           request, s.buffer, static_cast<int>(s.count), s.type, into,
-                           static_cast<int>(r.count), r.type);
-    case Form::v:
-      return call_or_start(TAPA_OWN_MPI(PMPI_Neighbor_alltoallv), TAPA_OWN_MPI(PMPI_Ineighbor_alltoallv),
-                           comm, request, s.buffer, s.counts, s.displs, s.type, into, r.counts, r.displs,
-                           r.type);
-    default:
-      return call_or_start(TAPA_OWN_MPI(PMPI_Neighbor_alltoallw), TAPA_OWN_MPI(PMPI_Ineighbor_alltoallw),
-                           comm, request, s.buffer, s.counts, s.large_displs, s.types, into, r.counts,
-                           r.large_displs, r.types);
-  }
-}
-
 int call_small(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
-  const Side& s = a.send;
-  const Side& r = a.recv;
-  auto* into = const_cast<void*>(r.buffer);
-  switch (a.form) {
-    case Form::uniform:
-      return call_or_start(TAPA_OWN_MPI(PMPI_Alltoall), TAPA_OWN_MPI(PMPI_Ialltoall), comm, request, s.buffer,
-                           static_cast<int>(s.count), s.type, into, static_cast<int>(r.count), r.type);
-    case Form::v:
-      return call_or_start(TAPA_OWN_MPI(PMPI_Alltoallv), TAPA_OWN_MPI(PMPI_Ialltoallv), comm, request,
-                           s.buffer, s.counts, s.displs, s.type, into, r.counts, r.displs, r.type);
-    default:
-      return call_or_start(TAPA_OWN_MPI(PMPI_Alltoallw), TAPA_OWN_MPI(PMPI_Ialltoallw), comm, request,
-                           s.buffer, s.counts, s.displs, s.types, into, r.counts, r.displs, r.types);
-  }
+  return a.neighbours
+             ? by_form<int, MPI_Aint>(a, TAPA_FORMS(TAPA_STARTS, Neighbor_alltoall, Ineighbor_alltoall, ))
+             : by_form<int, int>(a, TAPA_FORMS(TAPA_STARTS, Alltoall, Ialltoall, ));
 }
+// clang-format on
 
 #if MPI_VERSION < 4
 
@@ -135,8 +114,6 @@ Arguments for_mpi(const Arguments& a, int, MpiCallStorage&) {
 }
 
 int call_mpi(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
-  if (a.neighbours)
-    return a.large ? call_neighbours_large(a, comm, request) : call_neighbours(a, comm, request);
   return a.large ? call_large(a, comm, request) : call_small(a, comm, request);
 }
 
@@ -164,7 +141,7 @@ Arguments for_mpi(const Arguments& a, int ranks, MpiCallStorage& storage) {
 }
 
 int call_mpi(const Arguments& a, MPI_Comm comm, MPI_Request* request) {
-  return a.neighbours ? call_neighbours(a, comm, request) : call_small(a, comm, request);
+  return call_small(a, comm, request);
 }
 
 #endif
@@ -220,96 +197,22 @@ void require_mpi_init(const Arguments& a) {
 }
 
 #ifdef TAPA_PERSISTENT
+#define TAPA_INITS(CALL, ICALL) \
+  [&](auto... blocks) { return TAPA_PERSISTENT(CALL)(blocks..., a.comm, MPI_INFO_NULL, request); }
 
-namespace {
-
-#if MPI_VERSION >= 4
-
-int init_neighbours_large(const Arguments& a, MPI_Request* request) {
-  const Side& s = a.send;
-  const Side& r = a.recv;
-  auto* into = const_cast<void*>(r.buffer);
-  switch (a.form) {
-    case Form::uniform:
-      return TAPA_PERSISTENT(Neighbor_alltoall_init_c)(s.buffer, s.count, s.type, into, r.count, r.type,
-                                                       a.comm, MPI_INFO_NULL, request);
-    case Form::v:
-      return TAPA_PERSISTENT(Neighbor_alltoallv_init_c)(s.buffer, s.large_counts, s.large_displs, s.type,
-                                                        into, r.large_counts, r.large_displs, r.type, a.comm,
-                                                        MPI_INFO_NULL, request);
-    default:
-      return TAPA_PERSISTENT(Neighbor_alltoallw_init_c)(s.buffer, s.large_counts, s.large_displs, s.types,
-                                                        into, r.large_counts, r.large_displs, r.types, a.comm,
-                                                        MPI_INFO_NULL, request);
-  }
-}
-
-int init_large(const Arguments& a, MPI_Request* request) {
-  const Side& s = a.send;
-  const Side& r = a.recv;
-  auto* into = const_cast<void*>(r.buffer);
-  switch (a.form) {
-    case Form::uniform:
-      return TAPA_PERSISTENT(Alltoall_init_c)(s.buffer, s.count, s.type, into, r.count, r.type, a.comm,
-                                              MPI_INFO_NULL, request);
-    case Form::v:
-      return TAPA_PERSISTENT(Alltoallv_init_c)(s.buffer, s.large_counts, s.large_displs, s.type, into,
-                                               r.large_counts, r.large_displs, r.type, a.comm, MPI_INFO_NULL,
-                                               request);
-    default:
-      return TAPA_PERSISTENT(Alltoallw_init_c)(s.buffer, s.large_counts, s.large_displs, s.types, into,
-                                               r.large_counts, r.large_displs, r.types, a.comm, MPI_INFO_NULL,
-                                               request);
-  }
-}
-
-#endif
-
-int init_neighbours(const Arguments& a, MPI_Request* request) {
-  const Side& s = a.send;
-  const Side& r = a.recv;
-  auto* into = const_cast<void*>(r.buffer);
-  switch (a.form) {
-    case Form::uniform:
-      return TAPA_PERSISTENT(Neighbor_alltoall_init)(s.buffer, static_cast<int>(s.count), s.type, into,
-                                                     static_cast<int>(r.count), r.type, a.comm, MPI_INFO_NULL,
-                                                     request);
-    case Form::v:
-      return TAPA_PERSISTENT(Neighbor_alltoallv_init)(s.buffer, s.counts, s.displs, s.type, into, r.counts,
-                                                      r.displs, r.type, a.comm, MPI_INFO_NULL, request);
-    default:
-      return TAPA_PERSISTENT(Neighbor_alltoallw_init)(s.buffer, s.counts, s.large_displs, s.types, into,
-                                                      r.counts, r.large_displs, r.types, a.comm,
-                                                      MPI_INFO_NULL, request);
-  }
-}
-
-int init_small(const Arguments& a, MPI_Request* request) {
-  const Side& s = a.send;
-  const Side& r = a.recv;
-  auto* into = const_cast<void*>(r.buffer);
-  switch (a.form) {
-    case Form::uniform:
-      return TAPA_PERSISTENT(Alltoall_init)(s.buffer, static_cast<int>(s.count), s.type, into,
-                                            static_cast<int>(r.count), r.type, a.comm, MPI_INFO_NULL,
-                                            request);
-    case Form::v:
-      return TAPA_PERSISTENT(Alltoallv_init)(s.buffer, s.counts, s.displs, s.type, into, r.counts, r.displs,
-                                             r.type, a.comm, MPI_INFO_NULL, request);
-    default:
-      return TAPA_PERSISTENT(Alltoallw_init)(s.buffer, s.counts, s.displs, s.types, into, r.counts, r.displs,
-                                             r.types, a.comm, MPI_INFO_NULL, request);
-  }
-}
-
-}  // namespace
-
+// clang-format off
 int call_mpi_init(const Arguments& a, MPI_Request* request) {
 #if MPI_VERSION >= 4
-  if (a.large) return a.neighbours ? init_neighbours_large(a, request) : init_large(a, request);
+  if (a.large) {
+    return a.neighbours
+               ? by_form<MPI_Count, MPI_Aint>(a, TAPA_FORMS(TAPA_INITS, Neighbor_alltoall, , _init_c))
+               : by_form<MPI_Count, MPI_Aint>(a, TAPA_FORMS(TAPA_INITS, Alltoall, , _init_c));
+  }
 #endif
-  return a.neighbours ? init_neighbours(a, request) : init_small(a, request);
+  return a.neighbours ? by_form<int, MPI_Aint>(a, TAPA_FORMS(TAPA_INITS, Neighbor_alltoall, , _init))
+                      : by_form<int, int>(a, TAPA_FORMS(TAPA_INITS, Alltoall, , _init));
 }
+// clang-format on
 
 #else
 

@@ -38,6 +38,26 @@ bool world_runs() {
   return finalized == 0 && world_began();
 }
 
+int size_of(MPI_Comm comm) {
+  int size = 0;
+  check_mpi(PMPI_Comm_size(comm, &size), "MPI_Comm_size");
+  return size;
+}
+
+int rank_in(MPI_Comm comm) {
+  int rank = 0;
+  check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  return rank;
+}
+
+int largest_tag() {
+  int* upper = nullptr;
+  int found = 0;
+  check_mpi(PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&upper), &found),
+            "MPI_Comm_get_attr");
+  return found != 0 ? *upper : 32767;
+}
+
 std::vector<int> ranks_in(MPI_Comm of, MPI_Comm comm) {
   int size = 0;
   MPI_Group group = MPI_GROUP_NULL;

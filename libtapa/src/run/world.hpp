@@ -20,6 +20,13 @@ namespace tapa {
 void end_world();
 [[nodiscard]] bool world_ends();
 
+/// How many ranks an intracommunicator has, and which one this is. Local. Throw CallError.
+[[nodiscard]] int size_of(MPI_Comm comm);
+[[nodiscard]] int rank_in(MPI_Comm comm);
+
+/// The largest tag of messages. Local. Throws CallError.
+[[nodiscard]] int largest_tag();
+
 /// The ranks of `of` that those of the intracommunicator `comm` are; MPI_UNDEFINED for others. Local. Throws
 /// CallError.
 [[nodiscard]] std::vector<int> ranks_in(MPI_Comm of, MPI_Comm comm);

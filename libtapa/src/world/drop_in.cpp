@@ -1,7 +1,6 @@
 #include "world/drop_in.hpp"
 
 #include <atomic>
-#include <mutex>
 #include <string>
 
 #include "run/log.hpp"
@@ -12,9 +11,6 @@ namespace {
 
 std::atomic<bool> is_it{false};
 std::atomic<double> beginning{0};
-
-std::mutex setups_mutex;
-SetupTotal total;
 
 }  // namespace
 
@@ -30,17 +26,6 @@ bool is_drop_in() {
 void warn_all_is_mpis(const std::string& why) {
   static std::atomic<bool> said{false};
   if (!said.exchange(true)) log_warn(why + "; all-to-all stays with MPI");
-}
-
-void note_setup(double seconds) {
-  const std::lock_guard lock(setups_mutex);
-  ++total.setups;
-  total.seconds += seconds;
-}
-
-SetupTotal setup_total() {
-  const std::lock_guard lock(setups_mutex);
-  return total;
 }
 
 void begin_clock() {

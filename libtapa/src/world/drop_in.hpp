@@ -8,21 +8,18 @@
 
 namespace tapa {
 
-/// Whether the drop-in has loaded the library: then nothing of ours may end the program, and what is not set
-/// up is MPI's. Set once, before the first call.
+/// Whether the drop-in has loaded the library: what is not set up is MPI's. Set once, before the first call.
 void become_drop_in();
 [[nodiscard]] bool is_drop_in();
 
 /// Says once in a process why its all-to-alls stay with MPI.
 void warn_all_is_mpis(const std::string& why);
 
-/// Communicators that were set up so far, and how long that took, for the report.
+/// Communicators that were set up so far, and how long that took, for the report: locked<SetupTotal>().
 struct SetupTotal {
   int setups = 0;
   double seconds = 0;
 };
-void note_setup(double seconds);
-[[nodiscard]] SetupTotal setup_total();
 
 /// The report's clock begins; later calls do nothing. Seconds since then.
 void begin_clock();

@@ -14,10 +14,12 @@
 #include "device/places.hpp"
 #include "files/environment.hpp"
 #include "run/error.hpp"
+#include "run/own_mpi.hpp"
 #include "run/progress.hpp"
+#include "run/world.hpp"
+#include "tapa/device.h"
 #include "tapa/tapa.h"
 #include "topology/sysfs.hpp"
-#include "world/device_support.hpp"
 #include "world/drop_in.hpp"
 #include "world/watched.hpp"
 
@@ -32,8 +34,7 @@ constexpr std::uint64_t kMagic = 0x7461706100000009;
 constexpr std::uint64_t kVersion = TAPA_VERSION_MAJOR << 16 | TAPA_VERSION_MINOR << 8 | TAPA_VERSION_PATCH;
 
 std::string version_text(std::uint64_t version) {
-  return std::to_string(version >> 16) + "." + std::to_string(version >> 8 & 0xff) + "." +
-         std::to_string(version & 0xff);
+  return words(version >> 16, ".", version >> 8 & 0xff, ".", version & 0xff);
 }
 
 /// Ranks with the same number can open each other's files: same boot of the same kernel, same host name, same
@@ -51,6 +52,11 @@ std::uint64_t host_number() {
 bool has_one_rail() {
   const char* include = files::variable("OMPI_MCA_btl_tcp_if_include");
   return include != nullptr && *include != '\0' && std::strchr(include, ',') == nullptr;
+}
+
+bool is_on(const char* variable) {
+  const char* const text = files::variable(variable);
+  return text != nullptr && std::string_view(text) == "1";
 }
 
 /// By the devices through which drivers are reached.
@@ -88,9 +94,7 @@ Hello own_hello(const ShmSegment* file) {
 }
 
 std::vector<Hello> gather_hellos(const Hello& own, MPI_Comm comm, const JointSteps& steps) {
-  int ranks = 0;
-  check_mpi(PMPI_Comm_size(comm, &ranks), "MPI_Comm_size");
-  std::vector<Hello> all(static_cast<std::size_t>(ranks));
+  std::vector<Hello> all(static_cast<std::size_t>(size_of(comm)));
   constexpr int bytes = sizeof own;
   steps.meet();
   // In MPI_Init nobody can be missing.
@@ -108,9 +112,8 @@ void check_versions(const std::vector<Hello>& hellos) {
     const Hello& h = hellos[r];
     if (h.magic == hellos[0].magic && h.version == hellos[0].version) continue;
     throw CallError(MPI_ERR_OTHER,
-                    "rank " + std::to_string(r) + " has libtapa " + version_text(h.version) +
-                        ", rank 0 has " + version_text(hellos[0].version) +
-                        ", expected the same on all ranks",
+                    words("rank ", r, " has libtapa ", version_text(h.version), ", rank 0 has ",
+                          version_text(hellos[0].version), ", expected the same on all ranks"),
                     CallError::Seen::everywhere);
   }
 }
@@ -142,6 +145,21 @@ NodeArena::Place place_of(const Cores& cores) {
     return first == last || sysfs_number(last, what) == number ? number : 0;
   };
   return {both("cache/index3/id"), both("topology/physical_package_id"), cores};
+}
+
+bool has_device_engine() {
+  return TAPA_Device_query(TAPA_DEVICE_COMM_NULL, nullptr) != TAPA_DEVICE_ERR_UNSUPPORTED;
+}
+
+bool mpi_takes_device_memory() {
+  if (void* const query = find_in_mpi("MPIX_Query_cuda_support"))
+    return reinterpret_cast<int (*)()>(query)() != 0;
+  if (void* const query = find_in_mpi("MPIX_GPU_query_support")) {  // MPICH
+    constexpr int cuda = 0;
+    int supported = 0;
+    return reinterpret_cast<int (*)(int, int*)>(query)(cuda, &supported) == MPI_SUCCESS && supported != 0;
+  }
+  return is_on("MPICH_GPU_SUPPORT_ENABLED") || is_on("MV2_USE_CUDA");  // Cray MPICH, MVAPICH2
 }
 
 int ranks_started_here() {

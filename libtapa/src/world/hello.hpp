@@ -36,8 +36,7 @@ struct Hello {
 /// This rank's. `file`: what it offers, or null.
 [[nodiscard]] Hello own_hello(const ShmSegment* file);
 
-/// Everybody's. Collective over `comm`. With a time limit of this process's environment (TAPA_TIMEOUT) it
-/// says who does not come. Throws CallError, and what `steps` throw.
+/// Everybody's. Collective over `comm`; says who does not come (TAPA_TIMEOUT). Throws CallError, as `steps`.
 [[nodiscard]] std::vector<Hello> gather_hellos(const Hello& own, MPI_Comm comm, const JointSteps& steps);
 
 /// Throws CallError, on all ranks alike, unless all have this version of the library.
@@ -48,6 +47,10 @@ using Cores = decltype(NodeArena::Place::cores);
 [[nodiscard]] Cores own_cores();
 /// What follows for a process that may run on these.
 [[nodiscard]] NodeArena::Place place_of(const Cores& cores);
+
+/// Whether this libtapa has the device engine, and whether MPI says that it takes buffers in GPU memory.
+[[nodiscard]] bool has_device_engine();
+[[nodiscard]] bool mpi_takes_device_memory();
 
 /// How many ranks the launcher has started on this host; 0 when it does not say.
 [[nodiscard]] int ranks_started_here();

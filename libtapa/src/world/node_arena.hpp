@@ -1,6 +1,6 @@
 /// @file
-/// The shared memory of the ranks of a node: one anonymous file for all of them and all their communicators.
-/// It is reserved, not touched: pages are taken when an exchange first needs them.
+/// The shared memory of a node: one anonymous file for all ranks and communicators. Reserved: pages are taken
+/// when an exchange first needs them.
 #pragma once
 
 #include <array>
@@ -19,8 +19,6 @@ namespace tapa {
 
 /// Where everything lies in the file, in bytes:
 ///     number | what each rank tells | doorbells | contexts | what is known of the units | rings | units
-/// A ring is for the messages of one rank to another, a unit for what one rank shows to the others in one
-/// communicator.
 struct ArenaLayout {
   std::size_t ranks = 1;  ///< of the node
   std::size_t units = 0;
@@ -45,9 +43,8 @@ struct ArenaLayout {
   [[nodiscard]] std::size_t file_bytes() const { return unit_at(units); }
 };
 
-/// The layout of a node of so many ranks whose processes can spare so many bytes of address space each: as
-/// many units as serve kMostRegions communicators of all of them, fewer where that is too much. Nothing: not
-/// even one communicator.
+/// Of a node of so many ranks that can spare so many bytes of address space each: units for kMostRegions
+/// communicators of all of them, or as fit. Nothing: not even for one.
 [[nodiscard]] std::optional<ArenaLayout> arena_layout(std::size_t ranks, std::size_t most_bytes,
                                                       std::size_t page);
 inline constexpr std::size_t kMostRegions = 64;
@@ -59,14 +56,13 @@ struct ArenaRegion {
   std::uint64_t rounds = 0;  ///< that exchanges have used of them before
 };
 
-/// Numbers below 64 times as many words, a bit for each that is taken. Thread-safe, and safe between
-/// processes where the words are shared.
+/// Numbers, a bit of a word for each that is taken. Safe between threads, and processes that share words.
 class Contexts {
  public:
   /// `words` are borrowed, and 0 in the beginning.
   explicit Contexts(std::atomic<std::uint64_t>* words = nullptr) : words_(words) {}
-  /// One below `most` that is not taken; nothing when all are. One given back is handed out again as late as
-  /// can be: messages that nobody has received may still be on their way.
+  /// One below `most` that is not taken; nothing when all are. Handed out again as late as can be: messages
+  /// that nobody has received may still be on their way.
   [[nodiscard]] std::optional<unsigned> take(unsigned most);
   void give(unsigned context);
 
@@ -78,8 +74,7 @@ class Contexts {
 /// One rank's view of it. What it hands out is thread-safe, and safe between processes.
 class NodeArena {
  public:
-  /// Maps the file, which has that layout; null, with the reason in `why`, when that is not possible. The
-  /// file need not stay open.
+  /// Maps the file, which need not stay open; null, with the reason in `why`, when that is not possible.
   static std::shared_ptr<NodeArena> map(int fd, const ArenaLayout& layout, std::string& why);
 
   [[nodiscard]] const ArenaLayout& layout() const { return layout_; }
@@ -89,8 +84,8 @@ class NodeArena {
   }
   [[nodiscard]] std::byte* unit(std::size_t unit) const { return at(layout_.unit_at(unit)); }
 
-  /// Where a rank runs: numbers of its last cache and of its package (0: not known, as where it is not
-  /// bound), and a bit for each processor that it may have (none: more than fit).
+  /// Where a rank runs: its last cache and package (0: not known, or not bound), and a bit for each processor
+  /// that it may have (none: more than fit).
   struct Place {
     std::uint32_t cache;
     std::uint32_t package;
@@ -99,8 +94,8 @@ class NodeArena {
   /// What a rank tells the others before they agree that the arena can be used.
   [[nodiscard]] Place& place(std::size_t rank) const;
 
-  /// Units for a communicator, for one of its ranks, which tells the others; nothing when there are not so
-  /// many. All of `members` ranks leave() it, or none has seen it and one gives it back by give_back().
+  /// Units for a communicator, taken by one of its ranks; nothing when there are not so many. All of
+  /// `members` ranks leave() it, or none has seen it and one gives it back by give_back().
   [[nodiscard]] std::optional<ArenaRegion> take(std::size_t members);
   /// This rank uses it no more, after its last exchange there; `rounds`: that exchanges have used by now.
   void leave(const ArenaRegion& region, std::uint64_t rounds);

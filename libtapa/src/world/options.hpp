@@ -1,6 +1,6 @@
 /// @file
-/// The options of the library: one table that environment variables, the tuning file, TAPA_Comm_set/get,
-/// tapa-info --options and the warning about unknown TAPA_* names all come from. Pure: no MPI.
+/// The options of the library: one table for environment, tuning file, TAPA_Comm_set/get, tapa-info --options
+/// and the warning about unknown names. Pure: no MPI.
 #pragma once
 
 #include <cstdint>
@@ -72,9 +72,8 @@ class Options {
  public:
   Options();  ///< all at their defaults
 
-  /// Takes the TAPA_* entries of an environment (NAME=value strings, ended by null). Unknown names are put
-  /// into `warnings`, with the nearest known spelling. Throws std::invalid_argument that names variable,
-  /// value and what was expected.
+  /// Takes the TAPA_* entries of an environment (NAME=value strings, ended by null); `warnings`: of unknown
+  /// names. Throws std::invalid_argument that names variable, value and what was expected.
   static Options from_environment(const char* const* environment, std::vector<std::string>& warnings);
 
   /// Sets one option by its name. Throws std::invalid_argument as above, also for an unknown name.

@@ -42,12 +42,10 @@ void take_options(std::string& text, Options& options) {
 /// ranks.
 Topology topology_asked_for(const std::string& asked, MPI_Comm comm) {
   const std::string text = names_topology_file(asked) ? files::from_first_folder(asked).string() : asked;
-  int world_size = 0;
-  PMPI_Comm_size(MPI_COMM_WORLD, &world_size);
   const std::vector<int> in_world = ranks_in_world(comm);
   if (std::ranges::find(in_world, MPI_UNDEFINED) != in_world.end())
     return override_topology(text, static_cast<int>(in_world.size()));
-  return override_topology(text, world_size).subset(in_world);
+  return override_topology(text, size_of(MPI_COMM_WORLD)).subset(in_world);
 }
 
 }  // namespace
@@ -65,14 +63,12 @@ Options environment_options() {
     static std::once_flag once;
     std::call_once(once, [&] {
       set_log_level(options.settings().log);
-      int rank = 0;  // once in the job is enough
-      PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-      if (rank != 0) return;
+      if (rank_in(MPI_COMM_WORLD) != 0) return;  // once in the job is enough
       for (const std::string& warning : warnings) log_warn(warning);
     });
     return options;
   } catch (const std::invalid_argument& e) {
-    throw CallError(MPI_ERR_ARG, e.what());
+    refuse(MPI_ERR_ARG, e.what());
   }
 }
 

@@ -18,8 +18,7 @@ namespace tapa {
 /// And those of the tuning file that they name. Throws std::invalid_argument.
 [[nodiscard]] Options with_tuning_file(Options options);
 
-/// As they were when they were first asked for; the defaults where some are wrong, which others tell. Before
-/// the ranks agree on options there are only these.
+/// As they were when first asked for; defaults where some are wrong. Until ranks agree there are only these.
 [[nodiscard]] const Options& own_options();
 
 /// Whether these ask for the report, which then counts forwarded calls too.
@@ -27,8 +26,7 @@ namespace tapa {
   return own_options().settings().report != Reporting::off;
 }
 
-/// What rank 0 decides for all: options, the tuning file, the topology asked for. One string, so that it
-/// travels with what the ranks tell each other anyway.
+/// What rank 0 decides for all.
 struct SharedOptions {
   std::shared_ptr<const Options> options;
   std::string tuning;    ///< text of the tuning file, or empty where nothing was measured
@@ -42,7 +40,7 @@ struct OptionsDigest {
 };
 [[nodiscard]] OptionsDigest options_digest();
 
-/// This process's, for the ranks of `comm`; or why there are none, which unpack_options() then throws.
+/// This process's for the ranks of `comm`, as one string; or why there are none, as unpack_options() throws.
 [[nodiscard]] std::string pack_options(MPI_Comm comm);
 
 /// Throws SetupError.

@@ -1,7 +1,6 @@
 /// @file
-/// What ranks tell each other in their first call on a communicator. With TAPA_TIMEOUT it is said now and
-/// then for whom a rank waits. MPI's nonblocking allgather would connect every rank to every other one, and
-/// its blocking one could not be watched: so rank 0 hears all, and tells all.
+/// What ranks tell each other in their first call on a communicator, with TAPA_TIMEOUT watched: rank 0 hears
+/// all and tells all, as MPI's nonblocking allgather would connect all ranks with all.
 #pragma once
 
 #include <mpi.h>
@@ -13,12 +12,12 @@
 
 #include "run/error.hpp"
 #include "run/unfinished.hpp"
+#include "run/world.hpp"
 #include "world/process_options.hpp"
 
 namespace tapa {
 
-/// Waits for the end of a nonblocking collective; `why()` says for whom, if it `says` so, for which there has
-/// to be memory. Throws CallError.
+/// Waits for the end of a nonblocking collective; `why()` tells for whom, if it `says` so. Throws CallError.
 template <class Why>
 void wait_watched(MPI_Request& request, const Why& why, bool says) {
   const double timeout = says ? own_options().settings().timeout : 0;
@@ -32,11 +31,8 @@ void wait_watched(MPI_Request& request, const Why& why, bool says) {
 /// Collective over `comm`. Whether this is rank 0. Throws CallError.
 template <class Told>
 bool hear_all(const Told& own, std::uint64_t Told::*here, std::span<Told> all, MPI_Comm comm, bool says) {
-  int rank = 0;
-  int ranks = 0;
-  check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  check_mpi(PMPI_Comm_size(comm, &ranks), "MPI_Comm_size");
-  all = all.first(static_cast<std::size_t>(rank == 0 ? ranks : 0));
+  const int rank = rank_in(comm);
+  all = all.first(static_cast<std::size_t>(rank == 0 ? size_of(comm) : 0));
   for (Told& told : all) told.*here = 0;
   constexpr int bytes = sizeof own;
   MPI_Request request = MPI_REQUEST_NULL;

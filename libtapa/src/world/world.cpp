@@ -40,7 +40,7 @@ std::string own_record() {
   try {
     return local_record();
   } catch (const std::exception& e) {
-    log_warn(std::string("detection failed, the machine is taken as flat: ") + e.what());
+    log_warn(words("detection failed, the machine is taken as flat: ", e.what()));
     return {};
   }
 }
@@ -73,10 +73,7 @@ std::shared_ptr<World> World::make(MPI_Comm of, const JointSteps& steps) {
   return world;
 }
 
-World::World(MPI_Comm of) {
-  check_mpi(PMPI_Comm_rank(of, &rank_), "MPI_Comm_rank");
-  check_mpi(PMPI_Comm_size(of, &size_), "MPI_Comm_size");
-}
+World::World(MPI_Comm of) : rank_(rank_in(of)), size_(size_of(of)) {}
 
 World::~World() {
   release();
@@ -170,11 +167,7 @@ void World::make_comms(MPI_Comm of, const JointSteps& steps) {
   static_cast<void>(alone_comm());  // not in the first call that packs
   steps.meet();
   check_mpi(make_private_comm(of, &comm_), "MPI_Comm_create");
-  int* upper = nullptr;
-  int found = 0;
-  check_mpi(PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&upper), &found),
-            "MPI_Comm_get_attr");
-  if (found != 0) tag_limit_ = *upper;
+  tag_limit_ = largest_tag();
   contexts_ = std::clamp<unsigned>(static_cast<unsigned>(tag_limit_ / kLeastTags), 1, ArenaLayout::kContexts);
   if (arena_) return join_rings();
   if (rank_ == 0 && is_drop_in()) static_cast<void>(own_contexts_.take(1));  // MPI_COMM_WORLD's
@@ -213,7 +206,7 @@ void World::describe_places(const JointSteps& steps) {
   try {
     records_ = gather_records(comm_, own_record(), [&] { steps.meet(); });
   } catch (const std::runtime_error& e) {
-    throw CallError(MPI_ERR_INTERN, e.what());
+    refuse(MPI_ERR_INTERN, e.what());
   }
 }
 

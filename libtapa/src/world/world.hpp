@@ -1,7 +1,6 @@
 /// @file
-/// What ranks agree on once: who shares a node and its memory, options, a communicator for messages. In a
-/// program under the drop-in that is done for MPI_COMM_WORLD inside MPI_Init; a program that is linked with
-/// the library does it in its first call, for the ranks that make that.
+/// What ranks agree on once: who shares a node and its memory, options, a communicator for messages. Under
+/// the drop-in for MPI_COMM_WORLD inside MPI_Init, in a linked program for the ranks of its first call.
 #pragma once
 
 #include <mpi.h>
@@ -31,8 +30,8 @@ class SetupError : public CallError {
 
 class World {
  public:
-  /// Of the ranks of an intracommunicator. Collective over `of`, which is not kept. Throws SetupError on all
-  /// ranks alike, CallError when MPI itself fails. Its collective calls are among `steps`.
+  /// Collective over `of`, which is not kept; its calls are among `steps`. Throws SetupError on all ranks
+  /// alike, CallError when MPI itself fails.
   static std::shared_ptr<World> make(MPI_Comm of, const JointSteps& steps);
   ~World();
   World(const World&) = delete;
@@ -50,8 +49,7 @@ class World {
   /// Carries messages of all communicators, each with tags of its own; MPI_ERRORS_RETURN.
   [[nodiscard]] MPI_Comm comm() const { return comm_; }
   [[nodiscard]] const Hello& hello(int rank) const { return hellos_[static_cast<std::size_t>(rank)]; }
-  /// The ranks of a communicator as ranks of this world; MPI_UNDEFINED: not of this world. Local. Throws
-  /// CallError.
+  /// The ranks of a communicator as ranks of this world, or MPI_UNDEFINED. Local. Throws CallError.
   [[nodiscard]] std::vector<int> ranks_of(MPI_Comm comm) const;
 
   /// Numbers of nodes, by rank, and how many there are. Ranks of a node can map each other's files.
@@ -80,8 +78,7 @@ class World {
   [[nodiscard]] bool sees_gpus() const { return sees_gpus_; }
   /// Of these ranks' tags, a share for each of so many communicators.
   [[nodiscard]] int tags_of_context() const { return tag_limit_ / static_cast<int>(contexts_); }
-  /// A number for a communicator of which this rank is rank 0, which no other living one of the world has;
-  /// nothing when none is left. Thread-safe.
+  /// A number that no other living communicator has, for its rank 0; nothing when none is left. Thread-safe.
   [[nodiscard]] std::optional<unsigned> take_context();
   void give_context(unsigned context);
 
