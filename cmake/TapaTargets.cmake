@@ -291,6 +291,17 @@ function(tapa_mpi_run test ranks program)
   endif()
 endfunction()
 
+# Sets `result` to the library that stands for a driver of GPUs, such as libcuda.so.1, by its own name.
+function(tapa_fake_driver result driver)
+  string(MAKE_C_IDENTIFIER fake_${driver} fake)
+  if(NOT TARGET ${fake})
+    add_library(${fake} SHARED ${PROJECT_SOURCE_DIR}/tests/run/fake_gpu.c)
+    set_target_properties(${fake} PROPERTIES PREFIX "" OUTPUT_NAME ${driver} SUFFIX ""
+                          LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/tests)
+  endif()
+  set(${result} ${fake} PARENT_SCOPE)
+endfunction()
+
 # Sets `variable` to the path of a tuning file that has this option and nothing else.
 function(tapa_tuning_file variable option value)
   set(path ${CMAKE_CURRENT_BINARY_DIR}/${variable}.json)
