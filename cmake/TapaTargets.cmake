@@ -108,11 +108,12 @@ function(tapa_share_test_headers)
   foreach(target ${ARGN})
     get_target_property(own ${target} PRECOMPILE_HEADERS)
     get_target_property(reused ${target} PRECOMPILE_HEADERS_REUSE_FROM)
+    get_target_property(definitions ${target} COMPILE_DEFINITIONS)
     if(own OR reused)
       continue()
     elseif(first)
       tapa_precompile_headers(${target} REUSE_FROM ${first})
-    else()
+    elseif(NOT definitions)  # others could not use what was read with them
       tapa_precompile_headers(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:<gmock/gmock.h$<ANGLE-R>>
                                                 $<$<COMPILE_LANGUAGE:CXX>:<gtest/gtest.h$<ANGLE-R>>)
       set(first ${target})
