@@ -108,11 +108,12 @@ function(tapa_share_test_headers)
   foreach(target ${ARGN})
     get_target_property(own ${target} PRECOMPILE_HEADERS)
     get_target_property(reused ${target} PRECOMPILE_HEADERS_REUSE_FROM)
+    get_target_property(definitions ${target} COMPILE_DEFINITIONS)
     if(own OR reused)
       continue()
     elseif(first)
       tapa_precompile_headers(${target} REUSE_FROM ${first})
-    else()
+    elseif(NOT definitions)  # others could not use what was read with them
       tapa_precompile_headers(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:<gmock/gmock.h$<ANGLE-R>>
                                                 $<$<COMPILE_LANGUAGE:CXX>:<gtest/gtest.h$<ANGLE-R>>)
       set(first ${target})
@@ -289,6 +290,17 @@ function(tapa_mpi_run test ranks program)
   if(NOT ARG_WAITS)
     set_tests_properties(${test} PROPERTIES PROCESSORS 2)
   endif()
+endfunction()
+
+# Sets `result` to the library that stands for a driver of GPUs, such as libcuda.so.1, by its own name.
+function(tapa_fake_driver result driver)
+  string(MAKE_C_IDENTIFIER fake_${driver} fake)
+  if(NOT TARGET ${fake})
+    add_library(${fake} SHARED ${PROJECT_SOURCE_DIR}/tests/run/fake_gpu.c)
+    set_target_properties(${fake} PROPERTIES PREFIX "" OUTPUT_NAME ${driver} SUFFIX ""
+                          LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/tests)
+  endif()
+  set(${result} ${fake} PARENT_SCOPE)
 endfunction()
 
 # Sets `variable` to the path of a tuning file that has this option and nothing else.

@@ -1,5 +1,6 @@
 #include "blocks.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -54,6 +55,10 @@ std::size_t BlockExchange::block_bytes(int src, int dst) const {
   const auto ranks = static_cast<std::size_t>(ranks_);
   if (options_.shape == Shape::half && ranks > 1)
     return src == 0 ? bytes_ * ranks / 2 : bytes_ * ranks / (2 * (ranks - 1));
+  const std::size_t few = std::min<std::size_t>(2, ranks);
+  if (options_.shape == Shape::to_few || options_.shape == Shape::from_few)
+    return static_cast<std::size_t>(options_.shape == Shape::to_few ? dst : src) < few ? bytes_ * ranks / few
+                                                                                       : 0;
   if (options_.shape == Shape::sparse) return pattern(3, src, dst, 0) % 10 == 0 ? 10 * bytes_ : 0;
   if (options_.imbalance <= 0) {
     return bytes_;

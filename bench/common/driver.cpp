@@ -228,6 +228,9 @@ std::string preamble(const Program& program, const Options& options) {
   if (options.settle > 0) {
     text += "# Before each size come up to " + std::to_string(options.settle) + " untimed calls of ours.\n";
   }
+  if (options.late > 0) {
+    text += "# The last rank comes " + std::to_string(options.late) + " us late to each call.\n";
+  }
   if (options.nic_rate) {
     std::array<char, 160> line{};
     std::snprintf(line.data(), line.size(),

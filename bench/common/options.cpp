@@ -106,6 +106,9 @@ void add_our_options(CLI::App& app, Kind kind, Options& o) {
            "library probes plans in the first calls of a size")
         ->check(CLI::Range(0, 100000))
         ->capture_default_str();
+    app.add_option("--late", o.late, "microseconds that the last rank comes late to each timed call")
+        ->check(CLI::Range(0, 1000000))
+        ->capture_default_str();
   }
   app.add_option_function<std::string>(
          "--library", [&o](const std::string& name) { o.use_mpi = name == "mpi"; },
@@ -155,11 +158,15 @@ void add_our_options(CLI::App& app, Kind kind, Options& o) {
                    "fraction by which block sizes differ from the mean, both ways")
         ->check(CLI::Range(0.0, 1.0))
         ->capture_default_str();
-    const std::map<std::string, Shape> shapes{
-        {"even", Shape::even}, {"half", Shape::half}, {"sparse", Shape::sparse}};
-    app.add_option("--shape", o.shape,
-                   "even (default), half: half of all bytes are rank 0's, or sparse: nine blocks of ten are "
-                   "empty; the mean stays the same")
+    const std::map<std::string, Shape> shapes{{"even", Shape::even},
+                                              {"half", Shape::half},
+                                              {"sparse", Shape::sparse},
+                                              {"to-few", Shape::to_few},
+                                              {"from-few", Shape::from_few}};
+    app.add_option(
+           "--shape", o.shape,
+           "even (default), half: half of all bytes are rank 0's, sparse: nine blocks of ten are empty, "
+           "to-few or from-few: two ranks receive, or send, all; the mean stays the same")
         ->transform(CLI::CheckedTransformer(shapes))
         ->type_name("NAME");
     const std::map<std::string, Form> forms{

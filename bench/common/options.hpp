@@ -15,8 +15,8 @@ namespace tapa::bench {
 enum class Kind { alltoall, alltoallv, alltoallw, ialltoall, persistent, select };
 
 /// Which blocks are long: all alike; half of all bytes are rank 0's; every tenth block has ten times the size
-/// and the others are empty.
-enum class Shape { even, half, sparse };
+/// and the others are empty; those to, or from, the first two ranks have all bytes.
+enum class Shape { even, half, sparse, to_few, from_few };
 
 /// How a call is made. Nonblocking and persistent ones are started and waited for; MPI's rival of a
 /// persistent call is its blocking one, since few MPIs have persistent collectives.
@@ -32,6 +32,7 @@ struct Options {
   std::optional<int> iterations;  ///< -i: exactly so many; else what fits into `seconds`
   std::optional<int> warmup;  ///< -x: exactly so many untimed calls; else OSU's numbers as far as they fit
   int settle = 0;             ///< --settle: calls of ours before all others, in which plans are probed
+  int late = 0;               ///< --late: microseconds that the last rank sleeps before each call
   double seconds = 5;         ///< --time: budget of one size, all contenders together
   int burst = 1;              ///< --burst: calls in a row between two barriers; times are of one of them
   bool full = false;          ///< -f

@@ -1,5 +1,7 @@
 #include "race.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -18,10 +20,11 @@ constexpr double hopeless = 1.5;
 
 class Loop {
  public:
-  Loop(MPI_Comm comm, const std::vector<Contender>& contenders, int burst)
+  Loop(MPI_Comm comm, const std::vector<Contender>& contenders, const Options& options)
       : comm_(comm),
         contenders_(contenders),
-        burst_(burst),
+        burst_(options.burst),
+        late_(lateness(comm, options)),
         times_(contenders.size()),
         running_(contenders.size()) {
     std::iota(running_.begin(), running_.end(), std::size_t{0});
@@ -54,6 +57,7 @@ class Loop {
     for (int round = 0; round < rounds; ++round) {
       std::shuffle(running_.begin(), running_.end(), order_);
       for (const std::size_t c : running_) {
+        if (late_ > 0) usleep(late_);
         const double before = MPI_Wtime();
         for (int i = 0; i < burst_; ++i) contenders_[c].call();
         times_[c].own.push_back((MPI_Wtime() - before) / burst_);
@@ -89,9 +93,18 @@ class Loop {
     return seconds;
   }
 
+  static useconds_t lateness(MPI_Comm comm, const Options& options) {
+    int rank = 0;
+    int ranks = 0;
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &ranks);
+    return static_cast<useconds_t>(rank == ranks - 1 ? options.late : 0);
+  }
+
   MPI_Comm comm_;
   const std::vector<Contender>& contenders_;
   int burst_;
+  useconds_t late_;
   std::vector<Times> times_;
   std::vector<std::size_t> running_;
   std::mt19937 order_;  // alike on all ranks
@@ -107,7 +120,7 @@ int rounds_within(double seconds, double of_one_round, int most) {
 
 std::vector<Times> race(MPI_Comm comm, const std::vector<Contender>& contenders, const Options& options,
                         std::size_t bytes) {
-  Loop loop(comm, contenders, options.burst);
+  Loop loop(comm, contenders, options);
   const bool large = bytes > large_message;
   loop.settle(options.settle, options.seconds);
   loop.warm_up(1);  // plans and connections are made here

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "requests.hpp"
@@ -81,14 +80,6 @@ struct AllForms {
   std::vector<MPI_Datatype> types;
   std::vector<MPI_Request> requests;
 };
-
-/// By its own interface or the standard's.
-bool is_intel_mpi() {
-  char version[MPI_MAX_LIBRARY_VERSION_STRING];
-  int length = 0;
-  MPI_Get_library_version(version, &length);
-  return std::string_view(version).starts_with("Intel");
-}
 
 // Started in an order that differs between ranks, with others in between.
 TEST_P(RequestsTest, PersistentFormsInDifferentOrders) {

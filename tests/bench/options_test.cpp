@@ -131,6 +131,7 @@ TEST(Options, WrongCommandLinesAreExplained) {
       {{"--json", "f"}, "--json: needs --versus mpi or nccl"},
       {{"--plan", "linear"}, "--plan: needs --versus mpi or nccl"},
       {{"--nic-bound", "7"}, "--nic-bound: NIC rate '7': expected"},
+      {{"--late", "-1"}, "--late: Value -1 not in range"},
       {{"--rows", "4"}, "--rows"},
       {{"stray"}, "stray"},
   };
