@@ -1,7 +1,7 @@
 /// @file
 /// Which allocations of this rank are registered for receiving on a device communicator, which should be, and
-/// which no longer are right. Ranks do it together, as it is collective. Pure: no MPI, no driver. Once made it
-/// asks for no memory: others would wait for a rank that turns back where it has none.
+/// which no longer are right. Ranks do it together, as it is collective. Pure: no MPI, no driver. Once made
+/// it asks for no memory: others would wait for a rank that turns back where it has none.
 #pragma once
 
 #include <cstddef>
