@@ -58,6 +58,15 @@ def used(line: re.Match | None) -> int:
     return int(found[1]) if found else 0
 
 
+def begins_with_results(**more: str | pathlib.Path) -> None:
+    """One of the next runs does: on a busy machine a run may come to no decision."""
+    for _ in range(4):
+        line, text = reported(**more)
+        if used(line) >= 1:
+            return
+    raise AssertionError(text)
+
+
 def content() -> dict:
     return json.loads(FILE.read_text())
 
@@ -92,11 +101,7 @@ def case_second_run() -> None:
     assert stat.S_IMODE(FILE.stat().st_mode) == 0o600, oct(FILE.stat().st_mode)
     shape = content()["shapes"][0]
     assert shape["ranks"] == shape["job"] == 4 and shape["sizes"], shape
-    for _ in range(3):  # on a busy machine a run may come to no decision
-        line, text = reported()
-        if used(line) >= 1:
-            break
-    assert used(line) >= 1, text
+    begins_with_results()
     nothing_else()
 
 
@@ -120,6 +125,7 @@ def case_never_paid() -> None:
 
 def case_damaged() -> None:
     reported()
+    change(plans_are(("memory", 1e-5), ("mpi", 2e-5)))
     good = FILE.read_text()
     for bad in (
         "",
@@ -290,17 +296,15 @@ def case_full() -> None:
     FILE.write_text(json.dumps(document))
     line, text = reported(TAPA_LOG="info")
     assert "written" in text and used(line) == 0, text
-    line, text = reported()
-    assert used(line) >= 1, text
+    begins_with_results()
 
 
 def case_elsewhere_at_the_end() -> None:
     """A program may leave the folder in which it began."""
     results = FOLDER / "results"
     results.mkdir()
-    for _ in range(2):
-        line, text = reported(more=str(results), cwd=FOLDER, TAPA_CACHE="./learnt.json")
-    assert used(line) >= 1 and FILE.is_file(), text
+    begins_with_results(more=str(results), cwd=FOLDER, TAPA_CACHE="./learnt.json")
+    assert FILE.is_file()
     assert not list(results.iterdir()), "in the wrong place"
 
 
