@@ -8,7 +8,7 @@ enum { TOKENS = 4096, HEADS = 8, DIM = 64 }; /* blocks of a MiB with two ranks *
 
 /* Seconds. Two waits end before the late rank comes. Who gave up sleeps as long as the late rank needs, so
  * that they meet again within the limit on a busy machine too. */
-static const double limit = 0.7, late = 2.4;
+static const double limit = 1.0, late = 3.0;
 
 static dit_session* session = NULL;
 static dit_layout* layout = NULL;
