@@ -5,34 +5,9 @@
 #include "device/device_error.hpp"
 #include "device/islands.hpp"
 #include "device/lane_plan.hpp"
+#include "topology/reach_groups.hpp"
 
 namespace tapa::device {
-
-namespace {
-
-/// The groups of one node, into which its members come one after the other.
-class Groups {
- public:
-  explicit Groups(const std::function<bool(int, int)>& reaches) : reaches_(reaches) {}
-
-  /// Number of the group that a rank joins.
-  std::size_t join(int rank) {
-    const auto found = std::ranges::find_if(groups_, [&](const std::vector<int>& members) {
-      return std::ranges::all_of(members,
-                                 [&](int other) { return reaches_(rank, other) && reaches_(other, rank); });
-    });
-    const auto at = static_cast<std::size_t>(found - groups_.begin());
-    if (found == groups_.end()) groups_.emplace_back();
-    groups_[at].push_back(rank);
-    return at;
-  }
-
- private:
-  const std::function<bool(int, int)>& reaches_;
-  std::vector<std::vector<int>> groups_;
-};
-
-}  // namespace
 
 WantedPeers wanted_peers(std::string_view text) {
   constexpr std::string_view kGroup = "group:";
@@ -54,10 +29,12 @@ WantedPeers wanted_peers(std::string_view text) {
 Partition split_by_reach(const Partition& nodes, const std::function<bool(int, int)>& reaches) {
   std::vector<std::string> names(nodes.group.size());
   for (int node = 0; node < nodes.groups(); ++node) {
-    Groups groups(reaches);
-    for (const int rank : nodes.members_of(node)) {
-      names[static_cast<std::size_t>(rank)] = std::to_string(node) + " " + std::to_string(groups.join(rank));
-    }
+    const std::vector<int>& members = nodes.members_of(node);
+    const std::vector<int> group = groups_by_reach(members.size(), [&](std::size_t a, std::size_t b) {
+      return reaches(members[a], members[b]) && reaches(members[b], members[a]);
+    });
+    for (std::size_t m = 0; m < members.size(); ++m)
+      names[static_cast<std::size_t>(members[m])] = std::to_string(node) + " " + std::to_string(group[m]);
   }
   return nodes_of_names(names);
 }

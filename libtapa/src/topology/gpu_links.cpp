@@ -5,6 +5,8 @@
 #include <cctype>
 #include <cstdio>
 
+#include "topology/reach_groups.hpp"
+
 namespace tapa {
 
 namespace {
@@ -66,16 +68,9 @@ std::vector<int> nvlink_islands(const std::vector<GpuLinks>& gpus) {
 }
 
 std::vector<int> reach_islands(const std::vector<GpuLinks>& gpus) {
-  std::vector<int> island;
-  for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu) {
-    std::vector<bool> closed(gpus.size());
-    for (std::size_t other = 0; other < gpu; ++other) {
-      if (path_between(gpus, gpu, other).kind == GpuPath::Kind::host)
-        closed[static_cast<std::size_t>(island[other])] = true;
-    }
-    island.push_back(static_cast<int>(std::ranges::find(closed, false) - closed.begin()));
-  }
-  return island;
+  return groups_by_reach(gpus.size(), [&](std::size_t a, std::size_t b) {
+    return path_between(gpus, a, b).kind != GpuPath::Kind::host;
+  });
 }
 
 void refuse_peers(std::vector<GpuLinks>& gpus) {
