@@ -7,6 +7,7 @@
 
 #include "run/error.hpp"
 #include "run/own_mpi.hpp"
+#include "run/world.hpp"
 
 namespace tapa {
 
@@ -113,9 +114,8 @@ void find_in_grid(MPI_Comm comm, Edges& edges) {
 }
 
 void find_in_graph(MPI_Comm comm, Edges& edges) {
-  int rank = 0;
+  const int rank = rank_in(comm);
   int number = 0;
-  check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
   check_mpi(PMPI_Graph_neighbors_count(comm, rank, &number), "MPI_Graph_neighbors_count");
   edges.send.ranks.resize(static_cast<std::size_t>(number));
   if (number > 0)

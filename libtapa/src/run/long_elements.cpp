@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "run/error.hpp"
+#include "run/world.hpp"
 
 namespace tapa {
 
@@ -42,8 +43,7 @@ void send_to_itself(const void* from, MPI_Datatype from_type, void* to, MPI_Data
   constexpr unsigned kTags = 32768;  // that every MPI has
   static std::atomic<unsigned> last{0};
   const auto tag = static_cast<int>(last.fetch_add(1, std::memory_order_relaxed) % kTags);
-  int rank = 0;
-  check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  const int rank = rank_in(comm);
   std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   check_mpi(PMPI_Irecv(to, 1, to_type, rank, tag, comm, requests.data()), "MPI_Irecv");
   const int code = PMPI_Isend(from, 1, from_type, rank, tag, comm, &requests[1]);

@@ -59,10 +59,9 @@ int largest_tag() {
 }
 
 std::vector<int> ranks_in(MPI_Comm of, MPI_Comm comm) {
-  int size = 0;
+  const int size = size_of(comm);
   MPI_Group group = MPI_GROUP_NULL;
   MPI_Group wanted = MPI_GROUP_NULL;
-  check_mpi(PMPI_Comm_size(comm, &size), "MPI_Comm_size");
   check_mpi(PMPI_Comm_group(comm, &group), "MPI_Comm_group");
   check_mpi(PMPI_Comm_group(of, &wanted), "MPI_Comm_group");
   std::vector<int> ranks(static_cast<std::size_t>(size));
