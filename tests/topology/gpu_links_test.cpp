@@ -16,6 +16,19 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+/// Records of a rank for each of a node's GPUs.
+std::vector<Record> two_on_each_socket(const std::vector<GpuLinks>& gpus) {
+  std::vector<Record> records(gpus.size());
+  for (int r = 0; r < static_cast<int>(gpus.size()); ++r) {
+    Record& record = records[static_cast<std::size_t>(r)];
+    record.host = record.node = "nd0";
+    record.gpus = gpus;
+    record.gpu = {"NVIDIA", gpus[static_cast<std::size_t>(r)].pci, r / 2, r, -1};
+    record.numa = record.socket = r / 2;
+  }
+  return records;
+}
+
 /// A record of a rank of node nd0 that drives `gpu`; `gpus`: as tapa-info --json of such a machine has them.
 Record rank_on(int gpu, int gpus, const std::string& links_of_each, int gpus_on_a_socket) {
   const auto pci = [](int g) {
@@ -86,15 +99,7 @@ TEST(GpuLinks, BridgesMakeIslands) {
   EXPECT_EQ(path_between(gpus, 0, 0).kind, GpuPath::Kind::same);
   EXPECT_DOUBLE_EQ(path_between(gpus, 2, 3).bandwidth.value(), 300e9);
   EXPECT_EQ(path_between(gpus, 1, 2).kind, GpuPath::Kind::pcie);
-  std::vector<Record> records(4);
-  for (int r = 0; r < 4; ++r) {
-    Record& record = records[static_cast<std::size_t>(r)];
-    record.host = record.node = "nd0";
-    record.gpus = gpus;
-    record.gpu = {"NVIDIA", gpus[static_cast<std::size_t>(r)].pci, r / 2, r, -1};
-    record.numa = record.socket = r / 2;
-  }
-  const Topology topology = merge_records(records);
+  const Topology topology = merge_records(two_on_each_socket(gpus));
   const int pair = topology.find_level("nvlink");
   ASSERT_GE(pair, 0);
   EXPECT_DOUBLE_EQ(topology.levels[static_cast<std::size_t>(pair)].link.device_bandwidth.value(), 300e9);
@@ -151,15 +156,7 @@ std::vector<Record> bridged(const std::vector<std::size_t>& bridge) {
     gpus[g].links = {{gpus[bridge[g]].pci, 4, 14e9}};
     std::erase(gpus[g].refuses, gpus[bridge[g]].pci);
   }
-  std::vector<Record> records(4);
-  for (int r = 0; r < 4; ++r) {
-    Record& record = records[static_cast<std::size_t>(r)];
-    record.host = record.node = "nd0";
-    record.gpus = gpus;
-    record.gpu = {"NVIDIA", gpus[static_cast<std::size_t>(r)].pci, r / 2, r, -1};
-    record.numa = record.socket = r / 2;
-  }
-  return records;
+  return two_on_each_socket(gpus);
 }
 
 TEST(GpuReach, CardsThatRefuseEachOtherAreJoinedByTheirHost) {
