@@ -292,10 +292,12 @@ def case_full() -> None:
     """What a run has found has room, whatever others have found the same day."""
     reported()
     document = content()
+    own = document["shapes"][0]["topology"]
     document["shapes"] = [{**document["shapes"][0], "topology": str(number)} for number in range(64)]
     FILE.write_text(json.dumps(document))
     line, text = reported(TAPA_LOG="info")
     assert "written" in text and used(line) == 0, text
+    assert own in [shape["topology"] for shape in content()["shapes"]], "the run's own results are left out"
     begins_with_results()
 
 
