@@ -276,6 +276,13 @@ function(tapa_mpi_cases name)
   set_property(GLOBAL APPEND PROPERTY TAPA_MPI_CASES ${name})
 endfunction()
 
+# What a test's command and environment name as $<TARGET_FILE:...> is built with the tests.
+function(tapa_tested)
+  string(REGEX MATCHALL "TARGET_FILE:[^>]+" named "${ARGN}")
+  list(TRANSFORM named REPLACE "TARGET_FILE:" "")
+  set_property(GLOBAL APPEND PROPERTY TAPA_TESTED ${named})
+endfunction()
+
 # Runs a program under mpirun, oversubscribed. mpirun itself ends the job at the time limit (MPIEXEC_TIMEOUT, known to
 # Open MPI and MPICH), so that no rank is left behind; ctest's own limit comes later. A job counts as two, one that WAITS for late
 # ranks and time limits as one.
@@ -284,6 +291,7 @@ function(tapa_mpi_run test ranks program)
   if(TARGET ${program})
     set(program ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:${program}>)
   endif()
+  tapa_tested(${program} ${ARG_ARGS} ${ARG_ENV})
   add_test(NAME ${test} COMMAND ${MPIEXEC_EXECUTABLE} ${TAPA_MPIEXEC_FLAGS} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
                                 ${program} ${ARG_ARGS})
   tapa_test_properties(${test} "${ARG_TIMEOUT}" 15 "${TAPA_MPI_TEST_ENV};${ARG_ENV}" "${ARG_LABELS}")
@@ -314,6 +322,7 @@ endfunction()
 # as one; real programs under the drop-in (label `programs`) are MPI jobs.
 function(tapa_script_test test)
   cmake_parse_arguments(ARG "" "TIMEOUT" "COMMAND;ENV;LABELS" ${ARGN})
+  tapa_tested(${ARG_COMMAND} ${ARG_ENV})
   add_test(NAME ${test} COMMAND ${ARG_COMMAND})
   tapa_test_properties(${test} "${ARG_TIMEOUT}" 15 "${TAPA_MPI_TEST_ENV};${ARG_ENV}" "${ARG_LABELS}")
   if("programs" IN_LIST ARG_LABELS)

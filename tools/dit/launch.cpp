@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "files/environment.hpp"
-#include "run/process_age.hpp"
+#include "process_age.hpp"
 
 namespace dit::tool {
 
@@ -43,7 +43,7 @@ std::optional<Launch> launch_from_environment() {
 }
 
 std::chrono::duration<double> time_for_rank_0() {
-  return std::chrono::duration<double>(2 + 2 * std::clamp(tapa::process_age(), 0.0, 30.0));
+  return std::chrono::duration<double>(2 + 2 * std::clamp(process_age(), 0.0, 30.0));
 }
 
 }  // namespace dit::tool

@@ -1,4 +1,4 @@
-#include "run/process_age.hpp"
+#include "process_age.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-namespace tapa {
+namespace dit::tool {
 namespace {
 
 constexpr const char* kBehindName = " S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20 21";
@@ -37,4 +37,4 @@ TEST(ProcessAge, GrowsFromTheProcesssBeginning) {
 }
 
 }  // namespace
-}  // namespace tapa
+}  // namespace dit::tool

@@ -1,4 +1,4 @@
-#include "run/process_age.hpp"
+#include "process_age.hpp"
 
 #include <time.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-namespace tapa {
+namespace dit::tool {
 
 std::optional<double> start_ticks(std::string_view stat) {
   constexpr int fields_behind_name = 20;
@@ -39,4 +39,4 @@ double process_age() {
   return std::max(0.0, static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) - began);
 }
 
-}  // namespace tapa
+}  // namespace dit::tool
