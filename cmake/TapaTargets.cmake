@@ -276,10 +276,13 @@ function(tapa_mpi_cases name)
   set_property(GLOBAL APPEND PROPERTY TAPA_MPI_CASES ${name})
 endfunction()
 
-# What a test's command and environment name as $<TARGET_FILE:...> is built with the tests.
-function(tapa_tested)
-  string(REGEX MATCHALL "TARGET_FILE:[^>]+" named "${ARGN}")
+# What a test runs, and what its command and environment name as $<TARGET_FILE:...>, is built with the tests.
+function(tapa_tested program)
+  string(REGEX MATCHALL "TARGET_FILE:[^>]+" named "${program};${ARGN}")
   list(TRANSFORM named REPLACE "TARGET_FILE:" "")
+  if(TARGET "${program}")
+    list(APPEND named ${program})
+  endif()
   set_property(GLOBAL APPEND PROPERTY TAPA_TESTED ${named})
 endfunction()
 
