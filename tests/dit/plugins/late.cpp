@@ -16,8 +16,8 @@ using dit::ExchangeRequest;
 
 constexpr std::size_t kBytes = std::size_t{1} << 20;  // more than MPI or libtapa keeps a copy of
 constexpr double kLimit = 1.0;
-constexpr auto kLate = 2700ms;   // of rank 1; the others have given up twice
-constexpr auto kAgain = 4800ms;  // when all go on
+constexpr auto kLate = 3700ms;   // of rank 1; the others have given up twice
+constexpr auto kAgain = 5800ms;  // when all go on
 
 /// An exchange that notes when its buffers go, and whether its bytes were there by then.
 struct Watched {
