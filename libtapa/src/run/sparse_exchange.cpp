@@ -65,16 +65,16 @@ void SparseExchange::begin(const MessageSpace& space, int first_tag) {
   keep_own();
   by_memory_ = false;
   try {
-    nbx_.start(space, first_tag, rank_, messages_, contribution_, inbox_);
+    by_messages_.start(space, first_tag, rank_, messages_, contribution_, inbox_);
   } catch (const std::bad_alloc&) {
     failure_ = std::current_exception();
     be_wrong();
-    nbx_.start(space, first_tag, rank_, messages_, contribution_, inbox_);
+    by_messages_.start(space, first_tag, rank_, messages_, contribution_, inbox_);
   }
 }
 
 bool SparseExchange::advance() {
-  if (!(by_memory_ ? memory_.advance() : nbx_.test())) return false;
+  if (!(by_memory_ ? memory_.advance() : by_messages_.test())) return false;
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   inbox_.close();
   return true;
@@ -88,8 +88,8 @@ std::size_t SparseExchange::bytes_sent() const {
 
 std::string SparseExchange::waits_for() const {
   if (by_memory_) return tapa::waits_for(memory_);
-  return nbx_.was_received() ? "waits for ranks to make the call"
-                             : "waits for ranks that it sends to, to make the call";
+  return by_messages_.waits_for_receivers() ? "waits for ranks that it sends to, to make the call"
+                                            : "waits for ranks to make the call";
 }
 
 }  // namespace tapa

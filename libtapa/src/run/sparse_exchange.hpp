@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "run/nbx.hpp"
 #include "run/shm_exchange.hpp"
 #include "run/sparse_inbox.hpp"
+#include "run/sparse_messages.hpp"
 
 namespace tapa {
 
@@ -27,7 +27,8 @@ class SparseExchange {
   /// This rank sends nothing, as its call was wrong or it has no memory for it, of which all ranks learn.
   void be_wrong();
 
-  /// Through memory that all ranks share, whose claim the caller has, or by messages, with Nbx::kTags tags.
+  /// Through memory that all ranks share, whose claim the caller has, or by messages, with
+  /// SparseMessages::kTags tags.
   void begin(ShmBuffers& buffers);
   void begin(const MessageSpace& space, int first_tag);
   /// True at the end. Throws CallError, and at the end TransportError where a message could not be received
@@ -50,7 +51,7 @@ class SparseExchange {
  private:
   static constexpr int kRankBits = 40;
   [[nodiscard]] std::uint64_t contributed() const {
-    return by_memory_ ? memory_.contributed() : nbx_.contributed();
+    return by_memory_ ? memory_.contributed() : by_messages_.contributed();
   }
   void drop();
   void keep_own();
@@ -62,7 +63,7 @@ class SparseExchange {
   std::uint64_t contribution_ = 0;
   bool by_memory_ = false;
   ShmExchange memory_;
-  Nbx nbx_;
+  SparseMessages by_messages_;
   SparseInbox inbox_;
   std::exception_ptr failure_;  // that the exchange has gone on after
 };

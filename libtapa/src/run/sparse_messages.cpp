@@ -1,4 +1,4 @@
-#include "run/nbx.hpp"
+#include "run/sparse_messages.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@ namespace {
 // Those of envelopes take turns: a rank that has left a call may send one of the next to a rank that has not.
 // Two are enough, as nobody leaves the next call before all have begun it.
 constexpr int kDataTag = 2;
-constexpr int kBarrierTag = 3;
+constexpr int kSumTag = 3;
 
 constexpr std::size_t kPiece = std::size_t{1} << 30;  // of long messages, which an int does not count
 
@@ -32,7 +32,7 @@ void in_pieces(std::size_t bytes, const Post& post) {
 }  // namespace
 
 /// The first message to a rank, with the data when they fit.
-struct Nbx::Envelope {
+struct SparseMessages::Envelope {
   static constexpr std::size_t kRoom = 1008;
   std::uint64_t source;
   std::uint64_t bytes;
@@ -45,21 +45,22 @@ struct Nbx::Envelope {
 };
 
 /// What MPI uses until requests are complete.
-struct Nbx::Flight {
+struct SparseMessages::Flight {
   std::vector<Envelope> envelopes;
   std::vector<MPI_Request> sends;  // of these
   std::vector<MPI_Request> data;
   std::unique_ptr<Flight> next;  // of those that were given up
 };
 
-Nbx::Nbx() = default;
+SparseMessages::SparseMessages(std::size_t most_counted) : most_counted_(most_counted) {}
 
-Nbx::~Nbx() {
+SparseMessages::~SparseMessages() {
   give_up();
 }
 
-void Nbx::start(const MessageSpace& space, int first_tag, int rank, std::span<const SparseMessage> messages,
-                std::uint64_t contribution, SparseInbox& inbox) {
+void SparseMessages::start(const MessageSpace& space, int first_tag, int rank,
+                           std::span<const SparseMessage> messages, std::uint64_t contribution,
+                           SparseInbox& inbox) {
   give_up();
   if (!flight_) flight_ = std::make_unique<Flight>();
   space_ = space;
@@ -72,22 +73,33 @@ void Nbx::start(const MessageSpace& space, int first_tag, int rank, std::span<co
   flight_->envelopes.resize(messages.size());
   flight_->sends.reserve(messages.size());
   flight_->data.reserve(data);
-  constexpr Combine how = Combine::sum;
-  barrier_.start(space_, tag_ + kBarrierTag, rank_, static_cast<int>(space_.in_world.size()),
-                 {&contribution, 1}, {&how, 1});
+  start_sums(messages, contribution);
   ++calls_;
-  stage_ = Stage::send;
+  came_ = 0;
+  stage_ = counted_ ? Stage::sum : Stage::send;
   for (std::size_t i = 0; i < messages.size(); ++i) send(messages[i], flight_->envelopes[i]);
 }
 
-void Nbx::send(const SparseMessage& message, Envelope& envelope) {
+void SparseMessages::start_sums(std::span<const SparseMessage> messages, std::uint64_t contribution) {
+  const std::size_t ranks = space_.in_world.size();
+  counted_ = ranks <= most_counted_;
+  std::vector<std::uint64_t> numbers(counted_ ? 1 + ranks : 1);
+  numbers[0] = contribution;
+  for (const SparseMessage& message : messages)
+    if (counted_) ++numbers[1 + static_cast<std::size_t>(message.to)];
+  const std::vector<Combine> how(numbers.size(), Combine::sum);
+  sums_.start(space_, tag_ + kSumTag, rank_, static_cast<int>(ranks), numbers, how);
+}
+
+void SparseMessages::send(const SparseMessage& message, Envelope& envelope) {
   const int to = space_.rank_of(message.to);
   envelope.source = static_cast<std::uint64_t>(rank_);
   envelope.bytes = message.data.size();
   if (envelope.holds_all()) std::ranges::copy(message.data, envelope.data.begin());
-  check_mpi(PMPI_Issend(&envelope, envelope.length(), MPI_BYTE, to, tag_ + static_cast<int>(calls_ % 2),
-                        space_.comm, &flight_->sends.emplace_back(MPI_REQUEST_NULL)),
-            "MPI_Issend");
+  const auto start = counted_ ? PMPI_Isend : PMPI_Issend;
+  check_mpi(start(&envelope, envelope.length(), MPI_BYTE, to, tag_ + static_cast<int>(calls_ % 2),
+                  space_.comm, &flight_->sends.emplace_back(MPI_REQUEST_NULL)),
+            counted_ ? "MPI_Isend" : "MPI_Issend");
   if (envelope.holds_all()) return;
   in_pieces(message.data.size(), [&](std::size_t at, int bytes) {
     check_mpi(PMPI_Isend(message.data.data() + at, bytes, MPI_BYTE, to, tag_ + kDataTag, space_.comm,
@@ -97,7 +109,7 @@ void Nbx::send(const SparseMessage& message, Envelope& envelope) {
 }
 
 /// Nothing: there is no memory for it.
-std::optional<std::byte*> Nbx::room_for(const Envelope& envelope) {
+std::optional<std::byte*> SparseMessages::room_for(const Envelope& envelope) {
   try {
     flight_->data.reserve(flight_->data.size() + pieces(envelope.bytes));
     return inbox_->open(envelope.source, envelope.bytes);
@@ -108,7 +120,7 @@ std::optional<std::byte*> Nbx::room_for(const Envelope& envelope) {
 }
 
 /// What an envelope announces. Its sender sends that at once, so that it may be waited for.
-void Nbx::receive(const Envelope& envelope, int source) {
+void SparseMessages::receive(const Envelope& envelope, int source) {
   const std::optional<std::byte*> to = room_for(envelope);
   if (envelope.holds_all()) {
     if (to) std::copy_n(envelope.data.begin(), envelope.bytes, *to);
@@ -122,7 +134,7 @@ void Nbx::receive(const Envelope& envelope, int source) {
   });
 }
 
-void Nbx::receive_envelopes() {
+void SparseMessages::receive_envelopes() {
   for (;;) {
     int found = 0;
     MPI_Message message = MPI_MESSAGE_NULL;
@@ -135,10 +147,11 @@ void Nbx::receive_envelopes() {
     check_mpi(PMPI_Mrecv(&envelope, static_cast<int>(sizeof envelope), MPI_BYTE, &message, &status),
               "MPI_Mrecv");
     receive(envelope, status.MPI_SOURCE);
+    ++came_;
   }
 }
 
-bool Nbx::complete(std::vector<MPI_Request>& requests) {
+bool SparseMessages::complete(std::vector<MPI_Request>& requests) {
   int all = 1;
   if (!requests.empty())
     check_mpi(PMPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE),
@@ -147,11 +160,13 @@ bool Nbx::complete(std::vector<MPI_Request>& requests) {
   return all != 0;
 }
 
-bool Nbx::test() {
-  if (stage_ == Stage::send || stage_ == Stage::barrier) receive_envelopes();
-  if (stage_ == Stage::send && complete(flight_->sends)) stage_ = Stage::barrier;
-  if (stage_ == Stage::barrier && barrier_.test()) stage_ = Stage::rest;
-  if (stage_ == Stage::rest && complete(flight_->data)) stage_ = Stage::done;
+bool SparseMessages::test() {
+  if (stage_ < Stage::rest) receive_envelopes();
+  if (stage_ == Stage::send && complete(flight_->sends)) stage_ = Stage::sum;
+  if (stage_ == Stage::sum && sums_.test()) stage_ = Stage::receive;
+  if (stage_ == Stage::receive && (!counted_ || came_ == sums_.result()[1 + static_cast<std::size_t>(rank_)]))
+    stage_ = Stage::rest;
+  if (stage_ == Stage::rest && complete(flight_->sends) && complete(flight_->data)) stage_ = Stage::done;
   if (stage_ != Stage::done) return false;
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   return true;
@@ -159,7 +174,7 @@ bool Nbx::test() {
 
 /// Requests that an error has left behind still use their memory: it is never freed, and lies where leak
 /// detectors find it.
-void Nbx::give_up() {
+void SparseMessages::give_up() {
   if (stage_ == Stage::done || !flight_) return;
   for (auto* const requests : {&flight_->sends, &flight_->data}) {
     for (MPI_Request& request : *requests) {

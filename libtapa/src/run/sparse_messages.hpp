@@ -1,7 +1,8 @@
 /// @file
-/// The consensus of Hoefler, Siebert and Lumsdaine (2010): messages to ranks that do not expect them, without
-/// a pass over all ranks. Each rank sends synchronously and receives what comes; when all its messages have
-/// been received it enters a barrier that does not block, and when that has ended there are no more to come.
+/// Messages to ranks that do not expect them. Few ranks add up, while messages travel, how many go to each
+/// rank. Many avoid numbers of all ranks by the consensus of Hoefler, Siebert and Lumsdaine (2010): each
+/// sends synchronously and receives what comes; when all its messages have been received it enters a barrier
+/// that does not block, and when that has ended there are no more to come.
 #pragma once
 
 #include <mpi.h>
@@ -27,14 +28,16 @@ struct SparseMessage {
 };
 
 /// Reusable. All ranks of a communicator take part in one after the other.
-class Nbx {
+class SparseMessages {
  public:
   static constexpr int kTags = 4;
+  /// Ranks up to which they are counted: their numbers are one short message.
+  static constexpr std::size_t kMostCounted = 256;
 
-  Nbx();
-  ~Nbx();
-  Nbx(const Nbx&) = delete;
-  Nbx& operator=(const Nbx&) = delete;
+  explicit SparseMessages(std::size_t most_counted = kMostCounted);
+  ~SparseMessages();
+  SparseMessages(const SparseMessages&) = delete;
+  SparseMessages& operator=(const SparseMessages&) = delete;
 
   /// Starts, with kTags tags of `space` from `first_tag` on, which are for this alone. The messages' data and
   /// `inbox` are used until the end. All ranks learn the sum of the numbers `contribution`. Throws CallError,
@@ -46,15 +49,16 @@ class Nbx {
   /// for a rank without memory, which drops what it cannot keep.
   [[nodiscard]] bool test();
   /// After the end.
-  [[nodiscard]] std::uint64_t contributed() const { return barrier_.result()[0]; }
-  /// Whether all own messages have been received.
-  [[nodiscard]] bool was_received() const { return stage_ != Stage::send; }
+  [[nodiscard]] std::uint64_t contributed() const { return sums_.result()[0]; }
+  /// Whether it waits until all own messages have been received.
+  [[nodiscard]] bool waits_for_receivers() const { return stage_ == Stage::send; }
 
  private:
-  enum class Stage : std::uint8_t { send, barrier, rest, done };
+  enum class Stage : std::uint8_t { send, sum, receive, rest, done };
   struct Envelope;
   struct Flight;
 
+  void start_sums(std::span<const SparseMessage> messages, std::uint64_t contribution);
   void send(const SparseMessage& message, Envelope& envelope);
   void receive_envelopes();
   void receive(const Envelope& envelope, int source);
@@ -66,10 +70,13 @@ class Nbx {
   MessageSpace space_;
   int tag_ = 0;
   int rank_ = 0;
+  std::size_t most_counted_;
+  bool counted_ = false;
   std::uint64_t calls_ = 0;
+  std::uint64_t came_ = 0;  // messages
   SparseInbox* inbox_ = nullptr;
   std::unique_ptr<Flight> flight_;
-  SmallReduce barrier_;
+  SmallReduce sums_;            // of contributions, then of messages to each rank; or the barrier
   std::exception_ptr failure_;  // the first
 };
 
