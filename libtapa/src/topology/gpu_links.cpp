@@ -5,8 +5,6 @@
 #include <cctype>
 #include <cstdio>
 
-#include "topology/reach_groups.hpp"
-
 namespace tapa {
 
 namespace {
@@ -65,12 +63,6 @@ std::vector<int> nvlink_islands(const std::vector<GpuLinks>& gpus) {
     ++next;
   }
   return island;
-}
-
-std::vector<int> reach_islands(const std::vector<GpuLinks>& gpus) {
-  return groups_by_reach(gpus.size(), [&](std::size_t a, std::size_t b) {
-    return path_between(gpus, a, b).kind != GpuPath::Kind::host;
-  });
 }
 
 void refuse_peers(std::vector<GpuLinks>& gpus) {

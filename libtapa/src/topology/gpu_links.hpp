@@ -42,10 +42,6 @@ struct GpuPath {
 /// between.
 [[nodiscard]] std::vector<int> nvlink_islands(const std::vector<GpuLinks>& gpus);
 
-/// island[gpu]: GPUs with the same number all reach each other's memory. Each joins the first whose GPUs it
-/// all reaches, both ways, as ranks do in the device engine.
-[[nodiscard]] std::vector<int> reach_islands(const std::vector<GpuLinks>& gpus);
-
 /// All refuse each other.
 void refuse_peers(std::vector<GpuLinks>& gpus);
 
