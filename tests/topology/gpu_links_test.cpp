@@ -341,6 +341,13 @@ TEST(GpuReach, AMachineFileNamesTheLevels) {
   EXPECT_EQ(topology.levels[static_cast<std::size_t>(host)].link.device_bandwidth, 31.5e9);
 }
 
+TEST(GpuReach, NoHostJoinsNodes) {
+  Topology topology = make_uniform_topology({2, 2, 2});
+  topology.levels.back().also = {"host"};
+  EXPECT_TRUE(topology.through_host(topology.level_of(0, 1)) && topology.through_host(topology.level_of(0, 2)));
+  EXPECT_FALSE(topology.through_host(topology.level_of(0, 4)));
+}
+
 /// FAKE_NVML is its file, see there.
 TEST(Nvml, IsAskedForWhatJoinsTheGpus) {
   const char* const library = std::getenv("FAKE_NVML");
