@@ -341,10 +341,27 @@ TEST(GpuReach, AMachineFileNamesTheLevels) {
   EXPECT_EQ(topology.levels[static_cast<std::size_t>(host)].link.device_bandwidth, 31.5e9);
 }
 
+// Parts of a GPU in MIG mode do not share memory; nor do ranks of one GPU that all refuse each other.
+TEST(GpuReach, AGpuMayRefuseItself) {
+  auto records = node_of(2, R"(, "pcie": 63e9)", 2);
+  records.push_back(records[1]);
+  EXPECT_EQ(merge_records(records).find_level("host"), -1);
+  for (Record& record : records) record.gpus[1].refuses = {record.gpus[1].pci};
+  const Topology parts = merge_records(records);
+  EXPECT_TRUE(parts.through_host(parts.level_of(1, 2)));
+  EXPECT_FALSE(parts.through_host(parts.level_of(0, 1)));
+  EXPECT_EQ(parts.levels.back().link.device_bandwidth, 63e9);
+  for (Record& record : records) refuse_peers(record.gpus);
+  const Topology all = merge_records(records);
+  EXPECT_TRUE(all.through_host(all.level_of(1, 2)) && all.through_host(all.level_of(0, 1)));
+  EXPECT_THAT(text_of(records[1].gpus[1]), HasSubstr("; does not reach 1 of the others"));
+}
+
 TEST(GpuReach, NoHostJoinsNodes) {
   Topology topology = make_uniform_topology({2, 2, 2});
   topology.levels.back().also = {"host"};
-  EXPECT_TRUE(topology.through_host(topology.level_of(0, 1)) && topology.through_host(topology.level_of(0, 2)));
+  EXPECT_TRUE(topology.through_host(topology.level_of(0, 1)) &&
+              topology.through_host(topology.level_of(0, 2)));
   EXPECT_FALSE(topology.through_host(topology.level_of(0, 4)));
 }
 
@@ -363,6 +380,8 @@ TEST(Nvml, IsAskedForWhatJoinsTheGpus) {
   EXPECT_TRUE(gpus[2].links.empty());
   EXPECT_THAT(gpus[2].refuses, ElementsAre("0000:1d:00.0"));
   EXPECT_THAT(gpus[0].refuses, IsEmpty());
+  EXPECT_THAT(gpus[3].refuses, ElementsAre("0000:1a:00.0", "0000:1b:00.0", "0000:1c:00.0", "0000:1d:00.0"))
+      << "it is in MIG mode";
   EXPECT_NEAR(gpus[3].pcie.value(), 7.88e9, 0.01e9);
   EXPECT_THAT(nvlink_islands(gpus), ElementsAre(0, 0, 1, 2));
   EXPECT_DOUBLE_EQ(path_between(gpus, 0, 1).bandwidth.value(), 75e9);

@@ -24,7 +24,8 @@ struct GpuLinks {
   std::string name;            ///< "NVIDIA H200"
   std::optional<double> pcie;  ///< bytes per second of its PCIe link, one direction
   std::vector<NvLink> links;
-  std::vector<std::string> refuses = {};  ///< PCI addresses of GPUs whose memory it does not reach
+  /// PCI addresses of GPUs whose memory it does not reach; its own where ranks that share it do not.
+  std::vector<std::string> refuses = {};
   bool operator==(const GpuLinks&) const = default;
 };
 
@@ -42,7 +43,7 @@ struct GpuPath {
 /// between.
 [[nodiscard]] std::vector<int> nvlink_islands(const std::vector<GpuLinks>& gpus);
 
-/// All refuse each other.
+/// All refuse each other, and ranks of one GPU, too.
 void refuse_peers(std::vector<GpuLinks>& gpus);
 
 /// "18 NVLinks to a switch, 450 GB/s; PCIe 63 GB/s"
