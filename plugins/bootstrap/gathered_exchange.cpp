@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <numeric>
 #include <vector>
+
+#include "memory/reserve.hpp"
 
 namespace dit {
 namespace {
@@ -28,6 +32,33 @@ void in_piece(const Place& place, const Place& piece, const Copy& copy) {
   if (begin < end) copy(begin - place.begin, begin - piece.begin, end - begin);
 }
 
+/// Room for a piece of this rank and one of each.
+struct Room {
+  std::size_t piece;
+  std::unique_ptr<std::byte[]> memory;
+};
+
+/// For pieces of `longest` bytes, or as many as all ranks have memory for.
+Room find_room(CallerFunctions& functions, std::size_t longest) {
+  constexpr std::size_t kSmall = std::size_t{32} << 10;  // what is set aside has room for it
+  const auto size = static_cast<std::size_t>(functions.size());
+  const auto is_small = [&](std::size_t piece) { return piece <= 1 || piece * (size + 1) <= kSmall; };
+  Room room{longest, nullptr};
+  while (room.memory == nullptr) {
+    try {
+      room.memory = memory::for_blocks(room.piece * (size + 1));
+    } catch (const std::bad_alloc&) {
+      if (is_small(room.piece)) throw;
+      room.piece /= 2;
+    }
+  }
+  if (is_small(longest)) return room;
+  std::vector<std::size_t> of_all(size);
+  functions.allgather(&room.piece, of_all.data(), sizeof(room.piece));
+  room.piece = *std::ranges::min_element(of_all);
+  return room;
+}
+
 }  // namespace
 
 void exchange_by_gathering(CallerFunctions& functions, const std::byte* send, const PeerBytes& to,
@@ -39,21 +70,24 @@ void exchange_by_gathering(CallerFunctions& functions, const std::byte* send, co
   std::size_t most = 0;
   for (std::size_t rank = 0; rank < size; ++rank)
     most = std::max(most, place_of(sent_by(rank), size - 1).end);
-  const std::size_t longest = std::min(most, std::max(at_once / size, std::size_t{1}));
-  std::vector<std::byte> mine(longest), all(longest * size);
+  const Room room = find_room(functions, std::min(most, std::max(at_once / size, std::size_t{1})));
+  const std::size_t longest = room.piece;
+  std::byte* const mine = room.memory.get();
+  std::byte* const all = mine + longest;
+  std::memset(mine, 0, longest);
   for (std::size_t begin = 0; begin < most; begin += longest) {
     const Place piece{begin, std::min(begin + longest, most)};
     const std::size_t bytes = piece.end - piece.begin;
     for (std::size_t peer = 0; peer < size; ++peer)
       in_piece(place_of(sent_by(self), peer), piece,
                [&](std::size_t block, std::size_t at, std::size_t count) {
-                 std::memcpy(&mine[at], send + to.offsets[peer] + block, count);
+                 std::memcpy(mine + at, send + to.offsets[peer] + block, count);
                });
-    functions.allgather(mine.data(), all.data(), bytes);
+    functions.allgather(mine, all, bytes);
     for (std::size_t peer = 0; peer < size; ++peer)
       in_piece(place_of(sent_by(peer), self), piece,
                [&](std::size_t block, std::size_t at, std::size_t count) {
-                 std::memcpy(recv + from.offsets[peer] + block, &all[peer * bytes + at], count);
+                 std::memcpy(recv + from.offsets[peer] + block, all + peer * bytes + at, count);
                });
   }
 }

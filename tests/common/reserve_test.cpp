@@ -10,6 +10,7 @@
 #include <fstream>
 #include <memory>
 #include <new>
+#include <thread>
 #include <utility>
 
 namespace {
@@ -69,6 +70,35 @@ TEST(Reserve, GivesSmallPiecesWhereThereIsNoMemory) {
     EXPECT_TRUE(had[0]) << time;
     EXPECT_FALSE(had[1]) << time;
   }
+}
+
+/// As operator new does that finds no memory: whether it is to try again.
+bool may_try_again() {
+  try {
+    std::get_new_handler()();
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+// Both have found none, then one after the other asks for it.
+TEST(Reserve, IsOfAllThreadsThatFindNoMemoryAtOnce) {
+  memory::keep_reserve();
+  EXPECT_TRUE(may_try_again());
+  EXPECT_FALSE(may_try_again()) << "it is gone";
+  std::jthread([] {
+    EXPECT_TRUE(may_try_again()) << "since this thread has asked, perhaps";
+    EXPECT_FALSE(may_try_again());
+  });
+}
+
+TEST(Reserve, IsThereAgainWhereAProgramHasTakenTheHandlerAway) {
+  memory::keep_reserve();
+  std::set_new_handler(nullptr);
+  memory::keep_reserve();
+  ASSERT_NE(std::get_new_handler(), nullptr);
+  EXPECT_TRUE(may_try_again());
 }
 
 TEST(Reserve, LeavesAProgramsHandlerWhereItIs) {

@@ -61,6 +61,16 @@ TEST(Traffic, OfOneNodeGoesByTheNode) {
   EXPECT_EQ(words_of(levels), "gpu 0, host 0, node 6");
 }
 
+TEST(Traffic, LevelsOfAFileByTheSameNamesAreOneRow) {
+  Topology topology = make_uniform_topology({2, 2, 2});
+  topology.levels[0].name = "gpu";
+  topology.levels[1].name = "host";
+  Traffic traffic;
+  traffic.add_of_gpus(1, 4, true);
+  const auto levels = bytes_by_level(topology, 0, std::vector<double>{1, 6, 8, 16, 32}, traffic.of_gpus());
+  EXPECT_EQ(words_of(levels), "gpu 6, host 24, world 32");
+}
+
 // Two pairs with bridges on a host, and one of another host: who is within reach on another node is so by
 // NICs.
 TEST(Traffic, BetweenGpusGoesByWhatJoinsThem) {

@@ -127,6 +127,27 @@ TEST_F(NoMemory, ForAFirstCall) {
   has_reserve = false;
 }
 
+/// Of calls that do not block, of which none is the first.
+TEST_F(NoMemory, ForCallsThatDoNotBlock) {
+  has_reserve = true;
+  const std::array<int, 3> own{rank_, rank_, rank_};
+  const std::array<int, 3> ones{1, 1, 1};
+  const std::array<int, 3> places{0, 1, 2};
+  for (const int poor : {1, 0}) {
+    refuse_each(poor, 1, [&] {
+      std::array<int, 3> all{};
+      MPI_Request request = MPI_REQUEST_NULL;
+      EXPECT_EQ(TAPA_Ialltoallv(own.data(), ones.data(), places.data(), MPI_INT, all.data(), ones.data(),
+                                places.data(), MPI_INT, MPI_COMM_WORLD, &request),
+                MPI_SUCCESS);
+      EXPECT_EQ(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_SUCCESS);
+      EXPECT_EQ(all, (std::array{0, 1, 2}));
+    });
+    EXPECT_GT(pieces_, 1);
+  }
+  has_reserve = false;
+}
+
 /// MPI's own call beside one, which the report compares with: it is left out.
 TEST_F(NoMemory, ForASample) {
   constexpr int count = 2000;  // elements of a block; the calls of a turn are as many as lead to a sample

@@ -7,6 +7,7 @@
 
 #include "topology/detect.hpp"
 #include "topology/nvml_source.hpp"
+#include "topology/reach_groups.hpp"
 #include "topology/topology_file.hpp"
 
 namespace tapa {
@@ -227,6 +228,70 @@ TEST(GpuReach, WhereARankDoesNotKnowItsGpuNothingIsSaid) {
   EXPECT_EQ(merge_records(records).find_level("host"), -1);
 }
 
+// As batch systems show them that give each rank a GPU of its own.
+TEST(GpuLinks, RanksThatSeeTheirOwnGpuAloneKnowThemTogether) {
+  auto records = bridged({1, 0, 3, 2});
+  for (std::size_t r = 0; r < records.size(); ++r) {
+    GpuLinks own = records[r].gpus[r];
+    own.refuses.clear();
+    records[r].gpus = {own};
+  }
+  const Topology topology = merge_records(records);
+  const int pair = topology.find_level("nvlink");
+  ASSERT_GE(pair, 0);
+  EXPECT_THAT(topology.levels[static_cast<std::size_t>(pair)].group, ElementsAre(0, 0, 1, 1));
+  EXPECT_EQ(topology.levels[static_cast<std::size_t>(pair)].link.device_bandwidth, 56e9);
+  EXPECT_EQ(topology.levels.back().link.device_bandwidth, 31.5e9);
+}
+
+/// Eight GPUs, of which each reaches those of its half and its counterpart in the other, as NVLinks of V100s
+/// join them.
+std::vector<Record> ranks_on_cube(const std::vector<std::size_t>& driven) {
+  std::vector<GpuLinks> gpus(8);
+  for (std::size_t g = 0; g < 8; ++g)
+    gpus[g] = {"0000:0" + std::to_string(g) + ":00.0", "NVIDIA", 15.75e9, {}};
+  refuse_peers(gpus);
+  for (std::size_t g = 0; g < 8; ++g) {
+    std::erase_if(gpus[g].refuses, [&](const std::string& pci) {
+      return pci[6] - '0' == static_cast<int>((g + 4) % 8) || (pci[6] < '4') == (g < 4);
+    });
+  }
+  std::vector<Record> records;
+  for (const std::size_t g : driven) {
+    records.emplace_back();
+    records.back().host = records.back().node = "nd0";
+    records.back().gpus = gpus;
+    records.back().gpu = {"NVIDIA", gpus[g].pci, -1, static_cast<int>(g), -1};
+  }
+  return records;
+}
+
+// GPUs that no rank drives keep none apart that do, and ranks are counted in their own order.
+TEST(GpuReach, OnlyGpusThatRanksDriveMakeGroups) {
+  EXPECT_EQ(merge_records(ranks_on_cube({0, 4})).find_level("host"), -1);
+  const Topology whole = merge_records(ranks_on_cube({0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_THAT(whole.levels[0].group, ElementsAre(0, 0, 0, 0, 1, 1, 1, 1));
+  const Topology crossed = merge_records(ranks_on_cube({0, 4, 1, 5}));
+  EXPECT_THAT(crossed.levels[0].group, ElementsAre(0, 0, 1, 1));
+}
+
+// As with TAPA_GPU_PEERS=0 on one rank, whichever that is.
+TEST(GpuReach, WhatOneRankRefusesNoneReaches) {
+  for (std::size_t one = 0; one < 4; ++one) {
+    auto records = node_of(4, R"(, "pcie": 63e9)", 4);
+    refuse_peers(records[one].gpus);
+    const Topology topology = merge_records(records);
+    for (int other = 0; other < 4; ++other) {
+      const int self = static_cast<int>(one);
+      if (other == self) continue;
+      EXPECT_TRUE(topology.through_host(topology.level_of(self, other))) << one << ", " << other;
+    }
+    const int a = one == 0 ? 1 : 0;
+    const int b = one == 3 ? 2 : 3;
+    EXPECT_FALSE(topology.through_host(topology.level_of(a, b))) << one;
+  }
+}
+
 // All ways in which four GPUs can refuse each other.
 TEST(GpuReach, IslandsAreOfThoseThatAllReachEachOther) {
   for (unsigned refusals = 0; refusals < 1U << 12; ++refusals) {
@@ -241,7 +306,9 @@ TEST(GpuReach, IslandsAreOfThoseThatAllReachEachOther) {
     for (std::size_t a = 0; a < 4; ++a)
       for (std::size_t b = 0; b < 4; ++b)
         if (a != b && refuses(a, b)) gpus[a].refuses.push_back(gpus[b].pci);
-    const std::vector<int> island = reach_islands(gpus);
+    const std::vector<int> island = groups_by_reach(gpus.size(), [&](std::size_t a, std::size_t b) {
+      return path_between(gpus, a, b).kind != GpuPath::Kind::host;
+    });
     for (std::size_t a = 0; a < 4; ++a) {
       for (int number = 0; number <= island[a]; ++number) {
         bool fits = true;
@@ -274,6 +341,30 @@ TEST(GpuReach, AMachineFileNamesTheLevels) {
   EXPECT_EQ(topology.levels[static_cast<std::size_t>(host)].link.device_bandwidth, 31.5e9);
 }
 
+// Parts of a GPU in MIG mode do not share memory; nor do ranks of one GPU that all refuse each other.
+TEST(GpuReach, AGpuMayRefuseItself) {
+  auto records = node_of(2, R"(, "pcie": 63e9)", 2);
+  records.push_back(records[1]);
+  EXPECT_EQ(merge_records(records).find_level("host"), -1);
+  for (Record& record : records) record.gpus[1].refuses = {record.gpus[1].pci};
+  const Topology parts = merge_records(records);
+  EXPECT_TRUE(parts.through_host(parts.level_of(1, 2)));
+  EXPECT_FALSE(parts.through_host(parts.level_of(0, 1)));
+  EXPECT_EQ(parts.levels.back().link.device_bandwidth, 63e9);
+  for (Record& record : records) refuse_peers(record.gpus);
+  const Topology all = merge_records(records);
+  EXPECT_TRUE(all.through_host(all.level_of(1, 2)) && all.through_host(all.level_of(0, 1)));
+  EXPECT_THAT(text_of(records[1].gpus[1]), HasSubstr("; does not reach 1 of the others"));
+}
+
+TEST(GpuReach, NoHostJoinsNodes) {
+  Topology topology = make_uniform_topology({2, 2, 2});
+  topology.levels.back().also = {"host"};
+  EXPECT_TRUE(topology.through_host(topology.level_of(0, 1)) &&
+              topology.through_host(topology.level_of(0, 2)));
+  EXPECT_FALSE(topology.through_host(topology.level_of(0, 4)));
+}
+
 /// FAKE_NVML is its file, see there.
 TEST(Nvml, IsAskedForWhatJoinsTheGpus) {
   const char* const library = std::getenv("FAKE_NVML");
@@ -289,6 +380,8 @@ TEST(Nvml, IsAskedForWhatJoinsTheGpus) {
   EXPECT_TRUE(gpus[2].links.empty());
   EXPECT_THAT(gpus[2].refuses, ElementsAre("0000:1d:00.0"));
   EXPECT_THAT(gpus[0].refuses, IsEmpty());
+  EXPECT_THAT(gpus[3].refuses, ElementsAre("0000:1a:00.0", "0000:1b:00.0", "0000:1c:00.0", "0000:1d:00.0"))
+      << "it is in MIG mode";
   EXPECT_NEAR(gpus[3].pcie.value(), 7.88e9, 0.01e9);
   EXPECT_THAT(nvlink_islands(gpus), ElementsAre(0, 0, 1, 2));
   EXPECT_DOUBLE_EQ(path_between(gpus, 0, 1).bandwidth.value(), 75e9);

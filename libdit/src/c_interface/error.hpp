@@ -10,6 +10,7 @@
 #include "dit/dit.h"
 #include "exchange/exchange.hpp"
 #include "exchange/struct_sizes.hpp"
+#include "memory/reserve.hpp"
 
 namespace dit::c_interface {
 
@@ -22,6 +23,7 @@ dit_status fail_with_current_exception(const char* function) noexcept;
 /// Runs the body of a function of the interface.
 template <typename Body>
 dit_status guarded(const char* function, Body body) noexcept {
+  memory::keep_reserve();  // others would wait for a rank that turns back for want of a small piece
   try {
     body();
     return DIT_OK;

@@ -47,10 +47,13 @@ double bytes_to_each(std::span<const ReportRow> rows) {
 std::vector<LevelBytes> bytes_by_level(const Topology& topology, int rank, std::span<const double> sent,
                                        std::span<const GpuBytes> of_gpus) {
   std::vector<LevelBytes> levels{{"gpu"}, {"host"}};
-  const std::size_t first = levels.size();
+  std::vector<std::size_t> row;  // of each level of the topology, which may have these, too
   for (const Level& level : topology.levels) {
-    const bool inside = static_cast<int>(levels.size() - first) < topology.nic_level;
-    levels.push_back({inside && level.name == "world" ? "node" : level.name});
+    const bool inside = static_cast<int>(row.size()) < topology.nic_level;
+    const std::string name = inside && level.name == "world" ? "node" : level.name;
+    row.push_back(
+        static_cast<std::size_t>(std::ranges::find(levels, name, &LevelBytes::name) - levels.begin()));
+    if (row.back() == levels.size()) levels.push_back({name});
   }
   for (std::size_t peer = 0; peer < sent.size(); ++peer) {
     const int to = static_cast<int>(peer);
@@ -59,7 +62,7 @@ std::vector<LevelBytes> bytes_by_level(const Topology& topology, int rank, std::
     const GpuBytes gpus = inside && peer < of_gpus.size() ? of_gpus[peer] : GpuBytes{};
     levels[0].bytes += gpus.reached;
     levels[1].bytes += gpus.unreached;
-    levels[first + static_cast<std::size_t>(topology.level_of(rank, to))].bytes +=
+    levels[row[static_cast<std::size_t>(topology.level_of(rank, to))]].bytes +=
         sent[peer] - gpus.reached - gpus.unreached;
   }
   return levels;

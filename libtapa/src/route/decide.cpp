@@ -191,6 +191,7 @@ bool decide_like_before(const Arguments& arguments, Route& route) {
 }
 
 Route decide_comm(const Arguments& arguments, bool alone) {
+  memory::keep_reserve();
   const MPI_Comm comm = arguments.comm;
   if (is_for_mpi_to_refuse(comm)) return left_to_mpi(reasons::wrong);
   CommState* const state = state_in_set_up(comm);
@@ -217,7 +218,6 @@ Route decide_comm(const Arguments& arguments, bool alone) {
 }
 
 Route decide_blocking(const Arguments& arguments, CommState& state) {
-  memory::keep_reserve();
   if (arguments.neighbours) {
     if (const char* const reason = reason_for_mpi_of_neighbours(state)) return left_to_mpi(reason, &state);
   }
@@ -242,6 +242,7 @@ Route decide_blocking(const Arguments& arguments, CommState& state) {
 // What is not set up is MPI's: a nonblocking call must not wait for other ranks, and may not send to them
 // before the program's next call either, as MPI's own nonblocking calls have their place in that order.
 Route decide_nonblocking(const Arguments& arguments) {
+  memory::keep_reserve();
   CommState* state = remembered_state(arguments.comm);
   if (state == nullptr || !state->ready() || state->size() == 1) {
     if (is_for_mpi_to_refuse(arguments.comm)) return left_to_mpi(reasons::wrong);

@@ -5,8 +5,6 @@
 #include <cctype>
 #include <cstdio>
 
-#include "topology/reach_groups.hpp"
-
 namespace tapa {
 
 namespace {
@@ -37,8 +35,8 @@ std::string gigabytes(double rate) {
 }  // namespace
 
 GpuPath path_between(const std::vector<GpuLinks>& gpus, std::size_t a, std::size_t b) {
-  if (a == b) return {GpuPath::Kind::same, std::nullopt};
   const bool refused = refuses(gpus[a], gpus[b]) || refuses(gpus[b], gpus[a]);
+  if (a == b && !refused) return {GpuPath::Kind::same, std::nullopt};
   const double linked = direct(gpus[a], gpus[b]) + std::min(to_switch(gpus[a]), to_switch(gpus[b]));
   if (linked > 0 && !refused) return {GpuPath::Kind::nvlink, linked};
   const auto kind = refused ? GpuPath::Kind::host : GpuPath::Kind::pcie;
@@ -67,18 +65,10 @@ std::vector<int> nvlink_islands(const std::vector<GpuLinks>& gpus) {
   return island;
 }
 
-std::vector<int> reach_islands(const std::vector<GpuLinks>& gpus) {
-  return groups_by_reach(gpus.size(), [&](std::size_t a, std::size_t b) {
-    return path_between(gpus, a, b).kind != GpuPath::Kind::host;
-  });
-}
-
 void refuse_peers(std::vector<GpuLinks>& gpus) {
   for (GpuLinks& gpu : gpus) {
     gpu.refuses.clear();
-    for (const GpuLinks& other : gpus) {
-      if (other.pci != gpu.pci) gpu.refuses.push_back(other.pci);
-    }
+    for (const GpuLinks& other : gpus) gpu.refuses.push_back(other.pci);
   }
 }
 
@@ -90,8 +80,9 @@ std::string text_of(const GpuLinks& gpu) {
             (link.peer.empty() ? "a switch" : link.peer) + ", " + gigabytes(link.count * link.bandwidth);
   }
   if (gpu.pcie) text += (text.empty() ? "" : "; ") + std::string("PCIe ") + gigabytes(*gpu.pcie);
-  if (!gpu.refuses.empty())
-    text += (text.empty() ? "" : "; ") + std::string("does not reach ") + std::to_string(gpu.refuses.size()) +
+  const auto others = std::ranges::count_if(gpu.refuses, [&](const auto& pci) { return pci != gpu.pci; });
+  if (others > 0)
+    text += (text.empty() ? "" : "; ") + std::string("does not reach ") + std::to_string(others) +
             " of the others";
   return text;
 }

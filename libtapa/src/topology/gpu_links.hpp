@@ -24,7 +24,8 @@ struct GpuLinks {
   std::string name;            ///< "NVIDIA H200"
   std::optional<double> pcie;  ///< bytes per second of its PCIe link, one direction
   std::vector<NvLink> links;
-  std::vector<std::string> refuses = {};  ///< PCI addresses of GPUs whose memory it does not reach
+  /// PCI addresses of GPUs whose memory it does not reach; its own where ranks that share it do not.
+  std::vector<std::string> refuses = {};
   bool operator==(const GpuLinks&) const = default;
 };
 
@@ -42,11 +43,7 @@ struct GpuPath {
 /// between.
 [[nodiscard]] std::vector<int> nvlink_islands(const std::vector<GpuLinks>& gpus);
 
-/// island[gpu]: GPUs with the same number all reach each other's memory. Each joins the first whose GPUs it
-/// all reaches, both ways, as ranks do in the device engine.
-[[nodiscard]] std::vector<int> reach_islands(const std::vector<GpuLinks>& gpus);
-
-/// All refuse each other.
+/// All refuse each other, and ranks of one GPU, too.
 void refuse_peers(std::vector<GpuLinks>& gpus);
 
 /// "18 NVLinks to a switch, 450 GB/s; PCIe 63 GB/s"

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "topology/detect.hpp"
+#include "topology/node_gpus.hpp"
+#include "topology/reach_groups.hpp"
 
 namespace tapa {
 
@@ -49,29 +51,20 @@ void add_place(const std::vector<Record>& records, const std::vector<int>& node,
   if (level.groups < static_cast<int>(records.size())) levels.push_back(std::move(level));
 }
 
-/// The place of a GPU among those of a record, -1 when that is not known.
-int place_of(const Gpu& gpu, const Record& record) {
-  for (std::size_t g = 0; g < record.gpus.size(); ++g) {
-    if (!gpu.pci.empty() && record.gpus[g].pci == short_pci(gpu.pci)) return static_cast<int>(g);
+/// Ranks whose GPUs reach each other, in groups as the device engine makes them; nothing where all of a node
+/// do, or a rank does not know its GPU.
+std::optional<Level> reach_level(const NodeGpus& gpus, const Level& node) {
+  std::vector<std::vector<std::size_t>> nodes(static_cast<std::size_t>(node.groups));
+  for (std::size_t r = 0; r < node.group.size(); ++r) {
+    if (!gpus.knows(r)) return std::nullopt;
+    nodes[static_cast<std::size_t>(node.group[r])].push_back(r);
   }
-  return -1;
-}
-
-/// The island of a rank's GPU, -1 when nothing joins it to others.
-int nvlink_island(const Record& record) {
-  const int own = place_of(record.gpu, record);
-  return own < 0 || record.gpus[static_cast<std::size_t>(own)].links.empty()
-             ? -1
-             : nvlink_islands(record.gpus)[static_cast<std::size_t>(own)];
-}
-
-/// Ranks whose GPUs reach each other; nothing where all of a node do, or a rank does not know its GPU.
-std::optional<Level> reach_level(const std::vector<Record>& records, const Level& node) {
-  std::vector<std::pair<int, int>> keys;
-  for (std::size_t r = 0; r < records.size(); ++r) {
-    const int own = place_of(records[r].gpu, records[r]);
-    if (own < 0) return std::nullopt;
-    keys.emplace_back(node.group[r], reach_islands(records[r].gpus)[static_cast<std::size_t>(own)]);
+  std::vector<std::pair<int, int>> keys(node.group.size());
+  for (const std::vector<std::size_t>& ranks : nodes) {
+    const std::vector<int> group = groups_by_reach(ranks.size(), [&](std::size_t a, std::size_t b) {
+      return gpus.path(ranks[a], ranks[b])->kind != GpuPath::Kind::host;
+    });
+    for (std::size_t i = 0; i < ranks.size(); ++i) keys[ranks[i]] = {node.group[ranks[i]], group[i]};
   }
   Level level = make_level("gpu", partition(keys));
   return level.groups > node.groups ? std::optional(std::move(level)) : std::nullopt;
@@ -79,13 +72,16 @@ std::optional<Level> reach_level(const std::vector<Record>& records, const Level
 
 /// Levels inside a node, fast to slow; what does not nest (a cache that spans two NUMA nodes) is left out,
 /// but not who reaches whom: the memory of the host that joins the others is a level of its own.
-std::vector<Level> inner_levels(const std::vector<Record>& records, const std::vector<int>& node) {
+std::vector<Level> inner_levels(const std::vector<Record>& records, const NodeGpus& gpus,
+                                const std::vector<int>& node) {
   std::vector<Level> found;
   add_place(
       records, node, "tile", [](const Record& r) { return r.gpu.gpu; }, found);
-  add_place(records, node, "nvlink", nvlink_island, found);
+  add_place(
+      records, node, "nvlink",
+      [&](const Record& r) { return gpus.island(static_cast<std::size_t>(&r - records.data())); }, found);
   std::vector<Level> kept = {make_level("node", node)};
-  const std::optional<Level> reach = reach_level(records, kept[0]);
+  const std::optional<Level> reach = reach_level(gpus, kept[0]);
   if (reach && reach->groups < static_cast<int>(records.size())) found.push_back(*reach);
   add_place(
       records, node, "l3", [](const Record& r) { return r.l3; }, found);
@@ -169,20 +165,14 @@ void add_nics(const std::vector<Record>& records, Topology& topology) {
 }
 
 /// What the slowest pair of GPUs of a level has, where both ranks know theirs.
-void add_device_rates(const std::vector<Record>& records, Topology& topology) {
-  for (std::size_t a = 0; a < records.size(); ++a) {
-    const int mine = place_of(records[a].gpu, records[a]);
-    if (mine < 0) continue;
+void add_device_rates(const NodeGpus& gpus, Topology& topology) {
+  for (std::size_t a = 0; a < static_cast<std::size_t>(topology.ranks); ++a) {
     for (std::size_t b = 0; b < a; ++b) {
-      const int theirs = place_of(records[b].gpu, records[a]);
-      const int ranks[2] = {static_cast<int>(a), static_cast<int>(b)};
-      if (theirs < 0 || topology.node_of(ranks[0]) != topology.node_of(ranks[1])) continue;
-      const auto rate =
-          path_between(records[a].gpus, static_cast<std::size_t>(mine), static_cast<std::size_t>(theirs))
-              .bandwidth;
-      auto& known = topology.levels[static_cast<std::size_t>(topology.level_of(ranks[0], ranks[1]))]
-                        .link.device_bandwidth;
-      if (rate) known = std::min(known.value_or(*rate), *rate);
+      const auto path = gpus.path(a, b);
+      if (!path || !path->bandwidth) continue;
+      const int level = topology.level_of(static_cast<int>(a), static_cast<int>(b));
+      auto& known = topology.levels[static_cast<std::size_t>(level)].link.device_bandwidth;
+      known = std::min(known.value_or(*path->bandwidth), *path->bandwidth);
     }
   }
 }
@@ -268,14 +258,16 @@ Topology merge_records(const std::vector<Record>& records) {
   topology.ranks = static_cast<int>(records.size());
   std::vector<std::pair<std::string, std::string>> nodes;
   for (const Record& record : records) nodes.emplace_back(record.host, record.node);
-  topology.levels = inner_levels(records, partition(nodes));
+  const std::vector<int> node = partition(nodes);
+  const NodeGpus gpus(records, node);
+  topology.levels = inner_levels(records, gpus, node);
   topology.nic_level = static_cast<int>(topology.levels.size());
   add_rack(records, topology.levels);
   topology.levels.push_back(make_level("world", std::vector<int>(records.size(), 0)));
   add_nics(records, topology);
   add_nic_bandwidth(topology);
   topology.merge_equal_levels();
-  add_device_rates(records, topology);
+  add_device_rates(gpus, topology);
   add_devices(records, topology);
   add_cores(records, topology);
   add_sources(records, topology);

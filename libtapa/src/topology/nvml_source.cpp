@@ -140,6 +140,14 @@ bool refuses(const Nvml& nvml, Device from, Device to) {
   });
 }
 
+/// Whether it is in MIG mode.
+bool is_divided(const Nvml& nvml, Device device) {
+  unsigned now = 0;
+  unsigned later = 0;
+  nvml.ask<int(Device, unsigned*, unsigned*)>("nvmlDeviceGetMigMode", device, &now, &later);
+  return now != 0;
+}
+
 std::vector<Device> devices_of(const Nvml& nvml) {
   unsigned count = 0;
   nvml.ask<int(unsigned*)>("nvmlDeviceGetCount_v2", &count);
@@ -158,10 +166,7 @@ CudaGpu name(const Nvml& nvml, Device device) {
   gpu.pci = address_of(nvml, device);
   gpu.model = asked_text(nvml, "nvmlDeviceGetName", device);
   gpu.uuid = asked_text(nvml, uuid, device);
-  unsigned now = 0;
-  unsigned later = 0;
-  nvml.ask<int(Device, unsigned*, unsigned*)>("nvmlDeviceGetMigMode", device, &now, &later);
-  gpu.divided = now != 0;
+  gpu.divided = is_divided(nvml, device);
   unsigned parts = 0;
   if (gpu.divided) nvml.ask<int(Device, unsigned*)>("nvmlDeviceGetMaxMigDeviceCount", device, &parts);
   for (unsigned i = 0; i < parts; ++i) {
@@ -182,8 +187,10 @@ std::vector<GpuLinks> list_gpus(const Nvml& nvml) {
   }
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     add_links(nvml, devices[i], addresses, gpus[i]);
+    const bool alone = is_divided(nvml, devices[i]);  // parts reach neither each other nor other GPUs
     for (std::size_t other = 0; other < gpus.size(); ++other) {
-      if (other != i && refuses(nvml, devices[i], devices[other])) gpus[i].refuses.push_back(gpus[other].pci);
+      if (alone || (other != i && refuses(nvml, devices[i], devices[other])))
+        gpus[i].refuses.push_back(gpus[other].pci);
     }
   }
   return gpus;

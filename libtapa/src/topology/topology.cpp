@@ -50,7 +50,7 @@ int Topology::find_level(const std::string& level_name) const {
 }
 
 bool Topology::through_host(int level) const {
-  return level <= find_level("host") && level > find_level("gpu");
+  return level < nic_level && level <= find_level("host") && level > find_level("gpu");
 }
 
 std::vector<std::vector<int>> Topology::groups_of(int level) const {

@@ -39,5 +39,47 @@ TEST(BootstrapNoMemory, KeepsNobodyWaiting) {
   has_reserve = false;
 }
 
+thread_local bool is_poor = false;
+
+// A rank without memory for pieces of 128 KiB, on the thread that calls the program's functions.
+TEST(BootstrapNoMemory, BlocksAreGatheredInPiecesThatAllRanksHaveMemoryFor) {
+  constexpr std::size_t kBytes = std::size_t{1} << 20;
+  MemoryGroup group(kRanks);
+  group.alltoallv = false;
+  group.at(1).before = [](const char*) {
+    is_poor = true;
+    return 0;
+  };
+  is_spared = [] { return !is_poor; };
+  {
+    const Refusing refusing(std::size_t{128} << 10);
+    run_memory_ranks(group, [](ExchangeContext& context) {
+      const auto value = [](int from, int to, std::size_t at) {
+        return static_cast<std::byte>(static_cast<std::size_t>(from * 7 + to * 3) + at % 251);
+      };
+      std::vector<std::byte> send(kRanks * kBytes), recv(send.size());
+      std::vector<dit_block> blocks;
+      for (int peer = 0; peer < kRanks; ++peer) {
+        blocks.push_back({static_cast<std::size_t>(peer) * kBytes, kBytes});
+        for (std::size_t at = 0; at < kBytes; ++at)
+          send[blocks.back().offset + at] = value(context.rank(), peer, at);
+      }
+      dit_exchange_call call{};
+      call.send = send.data();
+      call.recv = recv.data();
+      call.send_blocks = call.recv_blocks = blocks.data();
+      context.start(call).wait();
+      bool right = true;
+      for (int peer = 0; peer < kRanks; ++peer)
+        for (std::size_t at = 0; at < kBytes; ++at)
+          right = right &&
+                  recv[blocks[static_cast<std::size_t>(peer)].offset + at] == value(peer, context.rank(), at);
+      EXPECT_TRUE(right);
+    });
+    EXPECT_TRUE(Refusing::some());
+  }
+  is_spared = nullptr;
+}
+
 }  // namespace
 }  // namespace dit
