@@ -104,7 +104,7 @@ void late_rank(MPI_Comm comm, const char* plan) {
   set(comm, "timeout", "0.3");
   MPI_Barrier(comm);
   const std::string text = stderr_of([&] {
-    if (rank_of(comm) == 3) usleep(1500000);
+    if (rank_of(comm) == 3) usleep(2500000);
     TAPA_Alltoall(out.data(), 1, MPI_INT, in.data(), 1, MPI_INT, comm);
   });
   if (rank_of(comm) != 3) {

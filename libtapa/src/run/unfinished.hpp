@@ -10,12 +10,12 @@ namespace tapa {
 
 class ShmExchange;
 
-/// "rank 1, rank 3".
+/// "rank 1, rank 3"; of none, as where all have come since it was asked, "no rank any more".
 template <class Ranks>
 [[nodiscard]] std::string ranks_text(const Ranks& ranks) {
   std::string text;
   for (const auto rank : ranks) text += (text.empty() ? "rank " : ", ") + std::to_string(rank);
-  return text;
+  return text.empty() ? "no rank any more" : text;
 }
 
 /// Whom an exchange waits for, and for what.
