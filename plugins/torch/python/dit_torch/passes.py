@@ -40,7 +40,7 @@ class Passes:
 
     def surround(self, model: nn.Module) -> None:
         """After all others that change what forward() does."""
-        self._handles.append(Patch(model, "forward", self._around(model.forward)))
+        self._handles.append(Patch(model, "forward", self._around(model, model.forward)))
         # A hook sees what happens around forward(), too, but Exceptions only.
         self._handles.append(model.register_forward_hook(self._ended, always_call=True))
 
@@ -83,11 +83,13 @@ class Passes:
     def _came_back(self) -> None:
         self._goes_back = False
 
-    def _around(self, original: Any) -> Any:
+    def _around(self, model: nn.Module, original: Any) -> Any:
         @functools.wraps(original)
         def forward(*args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling():  # in a graph of the program's
                 return original(*args, **kwargs)
+            if not self._under_way:  # not by a call of the model, whose hooks split and compare
+                return model(*args, **kwargs)
             try:
                 return original(*args, **kwargs)
             except BaseException as error:
