@@ -47,6 +47,7 @@ class Passes:
     def remove(self) -> None:
         for handle in reversed(self._handles):
             handle.remove()
+        self._handles.clear()
 
     def begin(self) -> None:
         """Before all else of a pass. Collective after a failure."""
@@ -88,7 +89,7 @@ class Passes:
         def forward(*args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling():  # in a graph of the program's
                 return original(*args, **kwargs)
-            if not self._under_way:  # not by a call of the model, whose hooks split and compare
+            if self._handles and not self._under_way:  # past the model's hooks, which split and compare
                 return model(*args, **kwargs)
             try:
                 return original(*args, **kwargs)
