@@ -115,7 +115,9 @@ def _scaled() -> dict[str, bool]:
                 outputs.append(_output(model, given))
         return outputs[0] + outputs[1]
 
-    calls = [(scale, batch) for batch in (1, 2) for scale in (1.0, 0.5, 0.5, 0.25)]
+    # diffusers 0.36 makes tables for the longest text of a half: the other's are padded more.
+    batches = (1,) if "txt_seq_lens" in tiny.qwenimage_inputs() else (1, 2)
+    calls = [(scale, batch) for batch in batches for scale in (1.0, 0.5, 0.5, 0.25)]
     ones = [step(*call) for call in calls]
     for options in ({}, {"cfg_parallel": True}, {"parallel": "auto"}):
         dit_torch.enable(model, **options)
