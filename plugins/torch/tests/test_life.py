@@ -462,6 +462,25 @@ def test_a_group_of_gloo_does_not_end_right_after_it_was_used() -> None:
     assert ranks.run(2, _made_and_closed) == [[[True], [False, True]]] * 2
 
 
+def _again_and_again() -> list[int]:
+    model = tiny.flux(3)
+    gc.disable()  # a server may be long without
+    held = []
+    for number in range(12):
+        dit_torch.enable(model)
+        _output(model)
+        dit_torch.disable(model)
+        if number % 6 == 5:
+            held.append(len(os.listdir("/proc/self/fd")))
+    gc.enable()
+    return held
+
+
+def test_enabling_again_leaves_no_sockets() -> None:
+    for before, after in ranks.run(2, _again_and_again):
+        assert after <= before + 4, (before, after)  # of a group that the other rank has not let go yet
+
+
 def _asks_for_cuda() -> str:
     group = Group()
     exchanges = Exchanges(group, 0)

@@ -227,6 +227,25 @@ def test_models_that_were_compiled_before() -> None:
             np.testing.assert_allclose(short, short_after, rtol=0, atol=1e-5)
 
 
+def _compiled_forward() -> list[bool]:
+    """As some programs do it: a compiled function in place of forward, which stays after disable()."""
+    model, given = tiny.flux(3), tiny.flux_inputs()
+    one = _output(model, given)
+    dit_torch.enable(model)
+    model.forward = torch.compile(model.forward, backend="eager")
+    told = [_close(_output(model, given), one)]
+    dit_torch.disable(model)
+    told.append(_close(_output(model, given), one))
+    dit_torch.enable(model)
+    told.append(_close(_output(model, given), one))
+    dit_torch.disable(model)
+    return told
+
+
+def test_a_compiled_function_in_place_of_forward() -> None:
+    assert ranks.run(2, _compiled_forward, timeout=100) == [[True] * 3] * 2
+
+
 def _sharded() -> tuple[np.ndarray, np.ndarray]:
     """FSDP2: each rank holds a part of the weights."""
     from torch.distributed.device_mesh import init_device_mesh

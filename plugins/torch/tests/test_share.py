@@ -35,6 +35,23 @@ def test_all_have_what_one_rank_gives(size: int) -> None:
         assert all(told), told
 
 
+def _not_to_be_shared() -> list[str]:
+    """On the rank that gives it alone; the next one is right."""
+    told = []
+    for what in (lambda: 1, torch.ones(3, device="meta"), torch.eye(3).to_sparse()):
+        with pytest.raises(ValueError) as error:
+            dit_torch.share({"x": torch.ones(2), "more": what} if dist.get_rank() == 0 else None)
+        told.append(str(error.value))
+    assert torch.equal(dit_torch.share(torch.ones(2) * dist.get_rank(), source=1), torch.ones(2))
+    return told
+
+
+def test_what_cannot_be_shared_is_told_to_all() -> None:
+    for told in ranks.run(2, _not_to_be_shared):
+        assert all("rank 0 has nothing to share" in words for words in told)
+        assert "pickle" in told[0] and "expected one of plain numbers" in told[1] and "sparse" in told[2]
+
+
 def _of_a_group() -> float:
     group = dist.new_group([1, 2])
     if dist.get_rank() == 0:

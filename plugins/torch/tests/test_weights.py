@@ -15,6 +15,7 @@ import dit_torch.digest
 import ranks
 import tiny
 from dit_torch.digest import digest, digests, plain_parts
+from tiny_models import TINY, installed
 
 Change = Callable[[Any], Any]
 
@@ -175,6 +176,27 @@ def test_changes_behind_enable_are_noticed() -> None:
             assert other.startswith("the transformer's "), (name, other)
             assert "differs between ranks 0 and 1" in other, name
             assert alike == "", (name, alike)
+
+
+def _written_to_later() -> tuple[str, str]:
+    """Of a model whose prompts are lists."""
+    entry = TINY["ZImageTransformer2DModel"]
+    model = dit_torch.enable(entry.make())
+    with torch.no_grad():
+        model(**entry.inputs(1))
+        _set(model, "layers.0.attention.to_q", 0, 1.0 + dist.get_rank())
+        told = _told(lambda: model(**entry.inputs(1)))
+        _set(model, "layers.0.attention.to_q", 0, 3.0)
+        again = _told(lambda: model(**entry.inputs(1)))
+    dit_torch.disable(model)
+    return told, again
+
+
+@pytest.mark.skipif("ZImageTransformer2DModel" not in installed(), reason="not in this diffusers")
+def test_a_picture_begins_with_lists_of_prompts_too() -> None:
+    for told, again in ranks.run(2, _written_to_later):
+        assert "layers.0.attention.to_q.weight differs between ranks 0 and 1" in told
+        assert again == ""
 
 
 def _held_elsewhere() -> str:

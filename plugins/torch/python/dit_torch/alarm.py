@@ -74,7 +74,11 @@ def wait_for(work: Any, look: Callable[[], None], group: Any, *memory: Any) -> N
             return
         except RuntimeError:
             if work.is_completed():
-                work.wait()  # well after all, or its own error
+                try:
+                    work.wait()  # well after all
+                except RuntimeError:
+                    look()  # who failed has closed its connections, too
+                    raise
                 return
         try:
             look()

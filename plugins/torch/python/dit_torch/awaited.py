@@ -28,7 +28,9 @@ class Awaited(Tensor):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func.__name__ in _OF_SHAPE:
-            return super().__torch_function__(func, types, args, kwargs)
+            found = super().__torch_function__(func, types, args, kwargs)
+            if not isinstance(found, Tensor):  # as `data` and `T` are
+                return found
         if func.__name__ == "__getitem__" and isinstance(args[0], Awaited):
             whole, index = args
             shape = torch.empty(whole.shape, device="meta")[index].shape

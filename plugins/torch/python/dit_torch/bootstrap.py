@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ._library import Bootstrap
 from .alarm import Abandoned, wait_for
+from .process_groups import NO_GROUP
 from .processes import Process, numbering, shared_names, who_ended
 
 # By another name than install() looks for: the exchange that it installs stands on this one.
@@ -131,6 +132,7 @@ class Callbacks:
         """Who waits for a rank stops soon: a thread that is in Python when Python ends takes the whole
         process with it."""
         self._given_up.set()
+        self._gloo = NO_GROUP  # its sockets and threads do not wait for a collection of garbage
 
     def end(self, seconds: float) -> None:
         """The same, and waits until nobody waits any more."""

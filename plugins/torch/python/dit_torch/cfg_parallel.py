@@ -13,7 +13,6 @@ by all ranks together (parallel = "auto").
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -130,7 +129,11 @@ class GuidanceBranches:
         def forward(*args: Any, **kwargs: Any) -> Any:
             given = self._signature.bind(*args, **kwargs)
             given.apply_defaults()
-            return self._call(given.arguments)
+            arguments = dict(given.arguments)
+            for name, parameter in self._signature.parameters.items():
+                if parameter.kind is parameter.VAR_KEYWORD:
+                    arguments |= arguments.pop(name)
+            return self._call(arguments)
 
         return _around_graphs(forward)
 
@@ -178,8 +181,7 @@ class GuidanceBranches:
 
     @_around_graphs
     def _run(self, arguments: dict[str, Any]) -> Any:
-        given = inspect.BoundArguments(self._signature, arguments)  # type: ignore[arg-type]
-        return self._original(*given.args, **given.kwargs)
+        return self._original(**arguments)  # by name: decorators of diffusers look for some of them there
 
     @_around_graphs
     def _compute(self, arguments: dict[str, Any]) -> Tensor:

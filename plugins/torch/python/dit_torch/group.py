@@ -18,7 +18,7 @@ from torch import Tensor
 from ._library import Library, library
 from .alarm import Abandoned, Alarm, take_ended, wait_for
 from .bootstrap import Callbacks, node
-from .process_groups import gathered, kept_group, lives, ranks_of
+from .process_groups import NO_GROUP, gathered, kept_group, lives, ranks_of
 from .processes import Process, this_process, who_ended
 
 logger = logging.getLogger("dit_torch")
@@ -165,7 +165,7 @@ class Group:
         broken = self._callbacks is not None and self._callbacks.broken
         if not self.on_device:  # what there is on GPUs stays, for graphs that were captured with it
             self._close_library()
-        self._destroy([self.control])
+        self._destroy([self.control, *(group for _, group in self._beside.values())])
         self._meet()
         for purpose, (parts, _) in self._beside.items():
             self.make_beside(purpose, parts)
@@ -313,6 +313,7 @@ class Group:
         finally:
             self._count_failure()
             self._destroy([self.control])
+            self.control = NO_GROUP  # its sockets and threads do not wait for a collection of garbage
 
     def _close_library(self) -> None:
         self.is_open = False
@@ -334,10 +335,11 @@ class Group:
             _failures[str(self._parts)] = _failures.get(str(self._parts), 0) + 1
 
     def _destroy(self, groups: list[dist.ProcessGroup | None]) -> None:
+        """Of some ranks they are kept, but after a failure, when others take their place."""
         _ended.clear()
         _ended.extend(take_ended())
         for group in groups:
-            if group is not None and self.whole and lives(group):
+            if group is not None and (self.whole or self.failed) and lives(group):
                 dist.destroy_process_group(group)
                 _ended.append(group)
 

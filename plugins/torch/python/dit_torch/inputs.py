@@ -94,7 +94,7 @@ class Inputs:
         others = {name: one for name, one in given.tensors.items() if name not in here and not one.is_meta}
         for name, bits in zip(others, digests_on_host(list(others.values())), strict=True):
             facts[name] = Fact(facts[name].words, bits)
-        weights = self._weights.look(given.tensors.get("encoder_hidden_states"), x.device)
+        weights = self._weights.look(given.tensors, x.device)
         self._noted = Noted(facts, list(here), digests(list(here.values())), weights)
         return x if self.half is not None else self.compare(x)
 

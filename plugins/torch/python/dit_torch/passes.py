@@ -40,13 +40,14 @@ class Passes:
 
     def surround(self, model: nn.Module) -> None:
         """After all others that change what forward() does."""
-        self._handles.append(Patch(model, "forward", self._around(model.forward)))
+        self._handles.append(Patch(model, "forward", self._around(model, model.forward)))
         # A hook sees what happens around forward(), too, but Exceptions only.
         self._handles.append(model.register_forward_hook(self._ended, always_call=True))
 
     def remove(self) -> None:
         for handle in reversed(self._handles):
             handle.remove()
+        self._handles.clear()
 
     def begin(self) -> None:
         """Before all else of a pass. Collective after a failure."""
@@ -83,11 +84,13 @@ class Passes:
     def _came_back(self) -> None:
         self._goes_back = False
 
-    def _around(self, original: Any) -> Any:
+    def _around(self, model: nn.Module, original: Any) -> Any:
         @functools.wraps(original)
         def forward(*args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling():  # in a graph of the program's
                 return original(*args, **kwargs)
+            if self._handles and not self._under_way:  # past the model's hooks, which split and compare
+                return model(*args, **kwargs)
             try:
                 return original(*args, **kwargs)
             except BaseException as error:

@@ -14,13 +14,13 @@ from torch import Tensor
 
 from .alarm import wait_for
 
+NO_GROUP: Any = object()  # None would be all ranks
 _kept: weakref.WeakValueDictionary[tuple[str, str], dist.ProcessGroup] = weakref.WeakValueDictionary()
 
 
 def kept_group(parts: list[list[int]], purpose: str, **options: Any) -> dist.ProcessGroup:
-    """A process group of that part that has this rank. Collective over the ranks of all parts. It stays until
-    torch.distributed ends and is given again for the same ranks and purpose: torch would give another one of
-    the same ranks the name of one that was destroyed, and so the addresses that it left."""
+    """A process group of that part that has this rank. Collective over the ranks of all parts. It stays, and
+    is given again for the same ranks and purpose."""
     key = (purpose, str(parts))
     group = _kept.get(key)
     if group is None or not lives(group):
@@ -31,29 +31,36 @@ def kept_group(parts: list[list[int]], purpose: str, **options: Any) -> dist.Pro
 
 def _new_group(parts: list[list[int]], own: list[int], purpose: str, **options: Any) -> dist.ProcessGroup:
     """Where the parts have all of the job's ranks each of these takes part in making each group, as torch
-    wants it. Else members alone do: then torch 2.11 wants them to have made as many groups before."""
+    wants it. Else members alone do."""
     if sorted(rank for part in parts for rank in part) != list(range(dist.get_world_size())):
-        with _count_of_groups(f"{purpose} {parts}"):
+        with _name_of_its_own(f"{purpose} {parts}"):
             return dist.new_group(own, use_local_synchronization=True, **options)
     made = [dist.new_group(part, **options) for part in parts]
     return made[parts.index(own)]
 
 
 @contextlib.contextmanager
-def _count_of_groups(what: str) -> Iterator[None]:
-    """Torch names groups by how many there have been, and 2.15 counts those that only their members make,
-    too: the next group of all ranks, a program's own one also, would have other names on other ranks. So
-    ours are not counted, and get a number of their own (in 2.15: torch 2.11 takes another one)."""
-    world = torch.distributed.distributed_c10d._world
-    if not hasattr(world, "group_count"):  # a torch that names them otherwise
+def _name_of_its_own(what: str) -> Iterator[None]:
+    """Torch names groups that their members make by how many a rank is in (2.11) or has made (2.15): on
+    other ranks they have other names then, or that of one that was destroyed; and so would the next group of
+    all ranks, a program's own one also. So ours are not counted, and are named by what they are for."""
+    c10d, number = torch.distributed.distributed_c10d, hashlib.sha256(what.encode())
+    own = {"_hash_ranks_to_str": lambda ranks: number.hexdigest()}
+    with _set(c10d, own), _set(c10d._world, {"group_count": int(number.hexdigest(), 16)}):
         yield
-        return
-    before = world.group_count
-    world.group_count = int(hashlib.sha256(what.encode()).hexdigest(), 16)
+
+
+@contextlib.contextmanager
+def _set(where: Any, values: dict[str, Any]) -> Iterator[None]:
+    """Meanwhile; only what this torch has."""
+    before = {name: getattr(where, name) for name in values if hasattr(where, name)}
+    for name in before:
+        setattr(where, name, values[name])
     try:
         yield
     finally:
-        world.group_count = before
+        for name, value in before.items():
+            setattr(where, name, value)
 
 
 def lives(group: dist.ProcessGroup | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any, TypeVar
 
 import torch
@@ -9,6 +10,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from .digest import has_bits
 from .process_groups import ranks_of
 
 Shared = TypeVar("Shared")
@@ -18,6 +20,8 @@ class _Kept:
     """Stands for a tensor in what is sent of the rest."""
 
     def __init__(self, x: Tensor) -> None:
+        if not has_bits(x):
+            raise ValueError(f"a tensor is on {x.device}, {x.layout}: expected one of plain numbers")
         self.shape, self.dtype, self.kind = x.shape, x.dtype, x.device.type
 
 
@@ -34,9 +38,19 @@ def share(tensors: Shared, source: int = 0, group: dist.ProcessGroup | None = No
         raise ValueError(f"source = {source}: expected one of the group's ranks, {ranks}")
     own = dist.get_rank() == source
     leaves, form = pytree.tree_flatten(tensors if own else None)
-    sent = [([_Kept(x) if isinstance(x, Tensor) else x for x in leaves], form) if own else None]
+    sent: list[Any] = [None]
+    kept, problem = leaves, None
+    if own:
+        try:
+            kept = [_Kept(x) if isinstance(x, Tensor) else x for x in leaves]
+            sent = [pickle.dumps((kept, form))]
+        except Exception as error:  # the others are not to wait
+            sent, problem = [f"rank {source} has nothing to share: {type(error).__name__}: {error}"], error
     dist.broadcast_object_list(sent, src=source, group=group)
-    kept, form = sent[0]
+    if isinstance(sent[0], str):
+        raise ValueError(sent[0]) from problem
+    if not own:
+        kept, form = pickle.loads(sent[0])
     given = leaves if own else [None] * len(kept)
     return pytree.tree_unflatten(
         [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -36,7 +37,7 @@ class Weights:
         self._versions = (0, 0)
         self._bits: dict[bool, Tensor] = {}  # of adapters, and of the rest
         self._words = 0  # a digest of the words for adapters
-        self._prompts: list[tuple[Any, ...]] = []
+        self._prompts: list[list[tuple[Any, int]]] = []
 
     def compare(self, group: Group) -> None:
         """Fails on all ranks, with names, where something differs. Collective; the host waits for it."""
@@ -51,14 +52,14 @@ class Weights:
             found = difference(group.ranks, group.gather(facts))
             raise ValueError(f"the {self.kind}'s {found}{_WHAT_TO_DO}")
 
-    def look(self, prompt: Any, device: torch.device) -> Tensor:
+    def look(self, given: dict[str, Tensor], device: torch.device) -> Tensor:
         """The digest of what is there now, [] int64 on the device. The host does not wait.
 
-        :param prompt: embeddings; others than in the passes before begin a picture
+        :param given: to the pass, by name: a prompt that was not there before begins a picture
         """
         if is_captured():  # what is computed now would be so in replays only
             return sum(self._bits.values(), torch.zeros((), dtype=torch.int64, device=device)) + self._words
-        begins = self._begins(prompt)
+        begins = self._begins(given)
         changed, fused = self.adapters.look(again=begins)
         if begins:
             before, self._versions = self._versions, _versions(self.model)
@@ -81,13 +82,15 @@ class Weights:
             return torch.tensor(digests_on_host(parts), device=device).sum()
         return digest(digests(parts).to(device))
 
-    def _begins(self, prompt: Any) -> bool:
-        """As far as the host can tell: a prompt is another tensor."""
-        version = _version(prompt)
-        prompt = prompt if isinstance(prompt, Tensor) else self.model
-        if any(known() is prompt and then == version for known, then in self._prompts):
-            return False
-        self._prompts = [(weakref.ref(prompt), version), *self._prompts[: _PROMPTS - 1]]
+    def _begins(self, given: dict[str, Tensor]) -> bool:
+        """As far as the host can tell: a prompt is another tensor. Where none has that name, as with lists of
+        them, all that was given is."""
+        prompt = given.get("encoder_hidden_states")
+        now = [prompt] if prompt is not None else list(given.values())
+        for known, then in itertools.chain(*self._prompts):
+            if any(known() is x and then == _version(x) for x in now):
+                return False
+        self._prompts = [[(weakref.ref(x), _version(x)) for x in now], *self._prompts[: _PROMPTS - 1]]
         return True
 
 
