@@ -183,6 +183,24 @@ def test_a_server_goes_on() -> None:
         assert [bool(words) for words in told] == [False, False, True, True, False]
 
 
+def _given_none() -> list[str]:
+    model = tiny.flux(3)
+    dit_torch.enable(model)
+    try:
+        model()
+    except TypeError as error:
+        return [str(error), _told(model, _FLUX)]
+    finally:
+        dit_torch.disable(model)
+    return []
+
+
+def test_a_pass_without_tensors_is_refused_in_words() -> None:
+    for words, after in ranks.run(2, _given_none):
+        assert words.startswith("no argument of forward() is a tensor: expected some of hidden_states, ")
+        assert after == ""
+
+
 def _not_compared() -> str:
     model = dit_torch.enable(tiny.flux(3), compare=False)
     told = _told(model, _FLUX | {"guidance": torch.tensor([3.5 + dist.get_rank()])})

@@ -70,7 +70,11 @@ class Inputs:
         """The arguments of a pass that begins, compared. Collective."""
         named = dict(zip(self._names, args, strict=False)) | kwargs
         given = taken_apart(named, self._names)
-        carrier = next(n for n in ("hidden_states", *self._names) if isinstance(named.get(n), Tensor))
+        tensors = (n for n in ("hidden_states", *self._names) if isinstance(named.get(n), Tensor))
+        carrier = next(tensors, "")
+        if not carrier:
+            names = ", ".join(self._names)
+            raise TypeError(f"no argument of forward() is a tensor: expected some of {names}")
         x = named[carrier]
         compiling = torch.compiler.is_compiling()
         x = _taken(x, *given.flat(), self.number) if compiling else self.note(x, given)
