@@ -61,7 +61,8 @@ void run_sparse(const char* function, CommState& state) {
   }
   if (rules.report == Reporting::off) return;
   state.parts()->report.count(function, bytes / static_cast<std::size_t>(state.size()),
-                              by_memory ? "memory" : "messages", {}, bytes, PMPI_Wtime() - began, std::nullopt);
+                              by_memory ? "memory" : "messages", {}, bytes, PMPI_Wtime() - began,
+                              std::nullopt);
 }
 
 }  // namespace tapa
