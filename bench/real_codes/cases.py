@@ -107,7 +107,7 @@ def what_is_missing(code: Code, prefix: pathlib.Path, build: pathlib.Path) -> st
     """In words, or None."""
     path = path_of(code, prefix, build)
     if path is None and "/" in code.program:
-        return f"{build}/bin/{code.program} is not built (target programs; install {' '.join(code.packages)} first)"
+        return f"{build}/bin/{code.program} is not built (target tests/all; install {' '.join(code.packages)} first)"
     if path is None:
         return f"{prefix}/bin/{code.program} is not there: --install installs {' '.join(code.packages)}"
     for file in code.data:
