@@ -192,23 +192,25 @@ TEST(EngineProgress, OnlyWhatCannotComeIsInVain) {
 
 TEST(EngineCut, ChunksAreAllOfAMessage) {
   constexpr Word kMiB = Word{1} << 20;
-  for (const Word slot : {kMiB / 2, kMiB, 4 * kMiB}) {
+  for (const EngineShape& shape :
+       {EngineShape{kMiB / 2, 8, kMiB}, {kMiB, 8, kMiB}, {4 * kMiB, 8, kMiB}, {2 * kMiB, 2, 2 * kMiB}}) {
     for (Word bytes = 1; bytes < 70 * kMiB; bytes += bytes < 1000 ? 7 : 123457) {
-      const EngineCut cut(bytes, slot);
+      const EngineCut cut(bytes, shape);
       Word done = 0;
       for (Word step = 0; step < cut.count(); ++step) {
         const Slice part = cut.at(step);
         ASSERT_EQ(part.begin, done);
         ASSERT_GT(part.bytes, 0U);
-        ASSERT_LE(part.bytes, slot);
+        ASSERT_LE(part.bytes, shape.slot);
         done += part.bytes;
       }
-      ASSERT_EQ(done, bytes) << "slots of " << slot;
+      ASSERT_EQ(done, bytes) << "slots of " << shape.slot;
     }
   }
-  EXPECT_EQ(EngineCut(kMiB, 4 * kMiB).count(), 1U);
-  EXPECT_EQ(EngineCut(6 * kMiB, 4 * kMiB).count(), 3U);
-  EXPECT_EQ(EngineCut(64 * kMiB, 4 * kMiB).count(), 16U);
+  constexpr EngineShape kShape{4 * kMiB, 8, kMiB};
+  EXPECT_EQ(EngineCut(kMiB, kShape).count(), 1U);
+  EXPECT_EQ(EngineCut(6 * kMiB, kShape).count(), 3U);
+  EXPECT_EQ(EngineCut(64 * kMiB, kShape).count(), 16U);
 }
 
 }  // namespace

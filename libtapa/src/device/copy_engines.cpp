@@ -9,6 +9,7 @@
 
 #include "device/device_error.hpp"
 #include "device/driver_function.hpp"
+#include "device/engine_order.hpp"
 #include "device/exchange_clock.hpp"
 
 namespace tapa::device {
@@ -17,13 +18,9 @@ namespace {
 
 constexpr std::size_t kCounts = 0, kGaveUp = 2, kLost = 3;  ///< places in words_
 
-/// Chunks after which the way out waits for the way in, see move().
-constexpr Word kGroup = kEngineSlots / 2;
-
-/// In these forms since CUDA 11.7.
+/// In this form since CUDA 11.7.
 struct Driver : DriverFunctions {
-  decltype(cuStreamWaitValue32)* wait = find<decltype(cuStreamWaitValue32)>("cuStreamWaitValue32", 11070);
-  decltype(cuStreamWriteValue32)* write = find<decltype(cuStreamWriteValue32)>("cuStreamWriteValue32", 11070);
+  decltype(cuStreamBatchMemOp)* words = find<decltype(cuStreamBatchMemOp)>("cuStreamBatchMemOp", 11070);
 };
 
 const Driver& driver() {
@@ -31,24 +28,36 @@ const Driver& driver() {
   return found;
 }
 
-void check_driver(CUresult code, const char* call) {
-  if (code == CUDA_SUCCESS) return;
-  throw DeviceError(TAPA_DEVICE_ERR_CUDA, std::string(call) + ": error " + std::to_string(code));
-}
-
-CUdeviceptr address_of(const std::uint32_t* word) {
-  return reinterpret_cast<CUdeviceptr>(word);
+CUstreamBatchMemOpParams operation(CUstreamBatchMemOpType type, const std::uint32_t* word,
+                                   std::uint32_t value) {
+  CUstreamBatchMemOpParams made{};
+  const auto address = reinterpret_cast<CUdeviceptr>(word);
+  if (type == CU_STREAM_MEM_OP_WAIT_VALUE_32) {
+    made.waitValue = {type, address, {value}, CU_STREAM_WAIT_VALUE_AND, 0};
+  } else {
+    made.writeValue = {type, address, {value}, CU_STREAM_WRITE_VALUE_DEFAULT, 0};
+  }
+  return made;
 }
 
 }  // namespace
 
-void StreamWords::await_bit(cudaStream_t stream, const std::uint32_t* word, std::uint32_t bits) {
-  check_driver(driver().wait(stream, address_of(word), bits, CU_STREAM_WAIT_VALUE_AND),
-               "cuStreamWaitValue32");
+StreamWords& StreamWords::await_bit(const std::uint32_t* word, std::uint32_t bits) {
+  operations_.push_back(operation(CU_STREAM_MEM_OP_WAIT_VALUE_32, word, bits));
+  return *this;
 }
-void StreamWords::write(cudaStream_t stream, std::uint32_t* word, std::uint32_t value) {
-  check_driver(driver().write(stream, address_of(word), value, CU_STREAM_WRITE_VALUE_DEFAULT),
-               "cuStreamWriteValue32");
+StreamWords& StreamWords::write(std::uint32_t* word, std::uint32_t value) {
+  operations_.push_back(operation(CU_STREAM_MEM_OP_WRITE_VALUE_32, word, value));
+  return *this;
+}
+
+void StreamWords::flush() {
+  if (operations_.empty()) return;
+  const CUresult code =
+      driver().words(stream_, static_cast<unsigned>(operations_.size()), operations_.data(), 0);
+  operations_.clear();
+  if (code != CUDA_SUCCESS)
+    throw DeviceError(TAPA_DEVICE_ERR_CUDA, "cuStreamBatchMemOp: error " + std::to_string(code));
 }
 
 bool StreamWords::work_here(std::uint32_t* word) {
@@ -57,8 +66,8 @@ bool StreamWords::work_here(std::uint32_t* word) {
   const PrivateStream stream;
   const auto use = [&] {
     try {
-      write(stream.get(), word, kSlotEmpty);
-      await_bit(stream.get(), word, kSlotEmpty);
+      StreamWords words(stream.get());
+      words.write(word, kSlotEmpty).await_bit(word, kSlotEmpty).flush();
       return true;
     } catch (const DeviceError&) {
       return false;
@@ -75,15 +84,18 @@ bool StreamWords::work_here(std::uint32_t* word) {
   return works && use() && cudaStreamSynchronize(stream.get()) == cudaSuccess;
 }
 
-CopyEngines::CopyEngines(std::vector<End> ends, std::size_t slot, LocalState* state, Word timeout)
+CopyEngines::CopyEngines(std::vector<End> ends, int ranks, const EngineShape& shape, LocalState* state,
+                         Word timeout)
     : ends_(std::move(ends)),
-      slot_(slot),
+      shape_(shape),
       timeout_(timeout),
       words_((kLost + ends_.size()) * sizeof(Word)),
       table_(ends_.size() * sizeof(EngineEnd)),
       counts_(sizeof(EngineCounts) * (1 + ends_.size())),
+      marked_in_(static_cast<std::size_t>(engine_marks(ranks, shape.slots))),
+      done_(engine_marks(ranks, shape.slots)),
       out_(1),
-      in_(3) {
+      in_(done_ + 1) {
   common_.table = reinterpret_cast<const EngineEnd*>(table_.get());
   common_.state = state;
   common_.counts = reinterpret_cast<EngineCounts*>(counts_.get());
@@ -138,44 +150,51 @@ void CopyEngines::exchange(std::span<const WireMessage> sends, std::span<const W
   move(launch);
   out_.mark(0);
   out_.wait(0, into);
-  in_.mark(2);
-  in_.wait(2, into);
+  in_.mark(done_);
+  in_.wait(done_, into);
   check_cuda(launch_engines_end(launch, into), "launch behind copies of engines");
 }
 
-// Ranks do the same steps in the same order, and what waits in one waits for steps before it, on whatever
-// ranks. So nobody waits for ever, even if the device does all of a rank's work one after the other: streams
-// may share a queue, and branches of a graph a stream. The way out alone could come further than that, and
-// wait for slots that the peer's way in would empty behind its own way out: so it waits for this rank's.
 void CopyEngines::move(const EngineLaunch& launch) {
-  bool all = false;
-  for (Word step = 0; !all; ++step) {
-    const int mark = static_cast<int>(step / kGroup % 2);
-    if (step % kGroup == 0 && step >= kEngineSlots) in_.wait(mark, out_.get());
-    all = true;
-    for (int index = 0; index < launch.jobs; ++index) {
-      const EngineLaunch::Job& job = launch.job[index];
-      const Word count = EngineCut(job.bytes, slot_).count();
-      if (step < count) move_chunk(job, step);
-      all = all && step + 1 >= count;
-    }
-    if (step % kGroup == kGroup - 1) in_.mark(mark);
+  std::vector<EngineMessage> messages;
+  for (int index = 0; index < launch.jobs; ++index) {
+    const EngineLaunch::Job& job = launch.job[index];
+    const End& end = ends_[static_cast<std::size_t>(job.end)];
+    messages.push_back({end.distance, end.sends, EngineCut(job.bytes, shape_).count()});
   }
+  StreamWords out(out_.get()), in(in_.get());
+  const unsigned long long capture = capture_of(in_.get());
+  for (const EngineOp& op : engine_order(messages, shape_.slots)) {
+    const auto index = static_cast<std::size_t>(op.index);
+    if (op.kind == EngineOp::Kind::chunk) {
+      move_chunk(launch.job[index], op.step, messages[index].sends ? out : in);
+    } else if (capture == 0) {
+      continue;
+    } else if (op.kind == EngineOp::Kind::mark) {
+      in.flush();
+      in_.mark(op.index);
+      marked_in_[index] = capture;
+    } else if (marked_in_[index] == capture) {
+      out.flush();
+      in_.wait(op.index, out_.get());
+    }
+  }
+  out.flush();
+  in.flush();
 }
 
-void CopyEngines::move_chunk(const EngineLaunch::Job& job, Word step) {
+void CopyEngines::move_chunk(const EngineLaunch::Job& job, Word step, StreamWords& words) {
   const End& end = ends_[static_cast<std::size_t>(job.end)];
-  const Slice part = EngineCut(job.bytes, slot_).at(step);
-  const std::size_t index = step % kEngineSlots;
-  std::byte* const slot = end.slots + index * slot_;
+  const Slice part = EngineCut(job.bytes, shape_).at(step);
+  const std::size_t index = step % shape_.slots;
+  std::byte* const slot = end.slots + index * shape_.slot;
   std::byte* const memory = job.memory + part.begin;
   std::uint32_t* const flag = &end.words->flag[index];
-  const cudaStream_t stream = end.sends ? out_.get() : in_.get();
-  StreamWords::await_bit(stream, flag, end.sends ? kSlotEmpty : kSlotFull);
-  check_cuda(end.sends ? cudaMemcpyAsync(slot, memory, part.bytes, cudaMemcpyDeviceToHost, stream)
-                       : cudaMemcpyAsync(memory, slot, part.bytes, cudaMemcpyHostToDevice, stream),
+  words.await_bit(flag, end.sends ? kSlotEmpty : kSlotFull).flush();
+  check_cuda(end.sends ? cudaMemcpyAsync(slot, memory, part.bytes, cudaMemcpyDeviceToHost, words.stream())
+                       : cudaMemcpyAsync(memory, slot, part.bytes, cudaMemcpyHostToDevice, words.stream()),
              "cudaMemcpyAsync");
-  StreamWords::write(stream, flag, end.sends ? kSlotFull : kSlotEmpty);
+  words.write(flag, end.sends ? kSlotFull : kSlotEmpty);
 }
 
 EngineProgress CopyEngines::progress_of(std::size_t index) const {

@@ -5,6 +5,7 @@
 /// lose nothing, and no call of the host has a part in it but to end it after a failure (engine_words.hpp).
 #pragma once
 
+#include <cuda.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -20,15 +21,25 @@
 
 namespace tapa::device {
 
-/// The driver's stream memory operations.
+/// The driver's stream memory operations, several of them in one: each costs the device microseconds.
 class StreamWords {
  public:
   /// Whether this machine has them, also in recorded graphs. `word`: memory of the host that the current
   /// device uses.
   [[nodiscard]] static bool work_here(std::uint32_t* word);
-  /// What comes next on the stream waits until one of the bits is set, or comes after the word is written.
-  static void await_bit(cudaStream_t stream, const std::uint32_t* word, std::uint32_t bits);
-  static void write(cudaStream_t stream, std::uint32_t* word, std::uint32_t value);
+
+  explicit StreamWords(cudaStream_t stream) : stream_(stream) {}
+  [[nodiscard]] cudaStream_t stream() const { return stream_; }
+  /// What comes next on the stream waits until one of the bits is set, or comes after the word is written:
+  /// both begin with the next flush().
+  StreamWords& await_bit(const std::uint32_t* word, std::uint32_t bits);
+  StreamWords& write(std::uint32_t* word, std::uint32_t value);
+  /// Throws DeviceError.
+  void flush();
+
+ private:
+  cudaStream_t stream_;
+  std::vector<CUstreamBatchMemOpParams> operations_;
 };
 
 class CopyEngines {
@@ -36,15 +47,16 @@ class CopyEngines {
   /// An end of a direction to or from a rank.
   struct End {
     int peer;
+    int distance;  ///< as EngineMessage's
     bool sends;
     EngineWords* words;
-    std::byte* slots;  ///< kEngineSlots
-    Word* own_left;    ///< said by the hosts: their rank makes no more calls
+    std::byte* slots;
+    Word* own_left;  ///< said by the hosts: their rank makes no more calls
     Word* other_left;
     Word* missing;  ///< see EngineEnd
   };
-  /// On the current device. `slot`: bytes of one. `state`, `timeout`: as PipeTable's. Throws DeviceError.
-  CopyEngines(std::vector<End> ends, std::size_t slot, LocalState* state, Word timeout);
+  /// On the current device. `state`, `timeout`: as PipeTable's. Throws DeviceError.
+  CopyEngines(std::vector<End> ends, int ranks, const EngineShape& shape, LocalState* state, Word timeout);
   ~CopyEngines();
   CopyEngines(const CopyEngines&) = delete;
   CopyEngines& operator=(const CopyEngines&) = delete;
@@ -63,7 +75,7 @@ class CopyEngines {
   [[nodiscard]] EngineLaunch launch_of(std::span<const WireMessage> sends,
                                        std::span<const WireMessage> receives) const;
   void move(const EngineLaunch& launch);
-  void move_chunk(const EngineLaunch::Job& job, Word step);
+  void move_chunk(const EngineLaunch::Job& job, Word step, StreamWords& words);
   void watch();
   void look(bool late);
   void free_slots() const;
@@ -72,11 +84,13 @@ class CopyEngines {
   [[nodiscard]] Word* word(std::size_t index) const { return static_cast<Word*>(words_.get()) + index; }
 
   std::vector<End> ends_;
-  std::size_t slot_;
+  EngineShape shape_;
   Word timeout_;
   LastingMemory words_;  ///< counts, whether this rank gave up, and of each end whether its peer is lost
   DeviceMemory table_, counts_;
   EngineLaunch common_{};
+  std::vector<unsigned long long> marked_in_;  ///< in which capture each mark of engine_order() was put last
+  int done_;                                   ///< the mark behind all of them
   WireStream out_, in_;
   std::atomic<Word> longest_ = 0;  ///< bytes of an exchange
   std::atomic<bool> stop_ = false;

@@ -127,12 +127,19 @@ struct EngineProgress {
   return end.waits() && late && !others_alone;
 }
 
+/// How messages of a direction between two ranks travel.
+struct EngineShape {
+  Word slot = 0;   ///< bytes of one; 0: engines move nothing
+  Word slots = 0;  ///< at most kEngineSlots
+  Word least = 0;  ///< bytes of a chunk that are worth an engine's start
+  Word from = 0;   ///< bytes of a message from which engines are faster than kernels
+};
+
 /// How a message is cut: each chunk lies in a slot of its own while it is on its way.
 class EngineCut {
  public:
-  static constexpr Word kLeast = Word{1} << 20;  ///< below, an engine's start costs more than its copy
-  constexpr EngineCut(Word bytes, Word slot)
-      : bytes_(bytes), chunk_(least(slot, most(kLeast, round_up(divide_up(bytes, 3), kGrain)))) {}
+  constexpr EngineCut(Word bytes, const EngineShape& shape)
+      : bytes_(bytes), chunk_(least(shape.slot, most(shape.least, round_up(divide_up(bytes, 3), kGrain)))) {}
   [[nodiscard]] constexpr Word count() const { return divide_up(bytes_, chunk_); }
   [[nodiscard]] constexpr Slice at(Word step) const {
     return {step * chunk_, least(chunk_, bytes_ - step * chunk_)};

@@ -16,14 +16,12 @@ namespace {
 constexpr int kChannels = 32;
 constexpr std::size_t kSlot = std::size_t{64} << 10;
 
-/// Bytes from which copy engines are faster.
-constexpr std::size_t kEngineBytes = std::size_t{2} << 20;
-/// Of all slots of engines that a rank receives by, or so.
-constexpr std::size_t kEngineBudget = std::size_t{64} << 20;
-
-std::size_t engine_slot_for(std::size_t peers) {
-  const std::size_t share = kEngineBudget / std::max<std::size_t>(peers, 1) / kEngineSlots;
-  return std::clamp(share / kSharedPage * kSharedPage, std::size_t{512} << 10, std::size_t{4} << 20);
+/// Two ranks have what fills both ways of a link. More ranks share what devices may fill of the processor's
+/// cache: the less lies in slots, the faster are copies.
+EngineShape engine_shape_for(std::size_t peers) {
+  constexpr Word kMiB = Word{1} << 20;
+  if (peers < 2) return {4 * kMiB, 8, kMiB, 3 * kMiB};
+  return {2 * kMiB, 2, 2 * kMiB, kMiB};
 }
 
 /// All thread blocks find place at once: senders may wait for slots that receivers empty. `multiprocessors`:
@@ -61,31 +59,35 @@ HostWire::HostWire(const Agreement& agreement, const std::vector<int>& peers, Lo
   agreement.together([&] {
     const LastingMemory word(sizeof(std::uint32_t));
     if (StreamWords::work_here(static_cast<std::uint32_t*>(word.get())))
-      engine_slot_ = engine_slot_for(*std::max_element(counts.begin(), counts.end()));
+      engine_shape_ = engine_shape_for(*std::max_element(counts.begin(), counts.end()));
   });
-  const std::vector<std::size_t> slots = agreement.gather(engine_slot_);
-  engine_slot_ = *std::min_element(slots.begin(), slots.end());
+  const std::vector<std::size_t> slots = agreement.gather(static_cast<std::size_t>(engine_shape_.slot));
+  engine_shape_.slot = *std::min_element(slots.begin(), slots.end());
   map_pages(agreement, peers);
   agreement.together([&] {
     table_.emplace(agreement.size(), peers, shape_, state, timeout, [&](const PipeTable::Place& place) {
       const Ends& ends = ends_.emplace_back(ends_at(place));
       return Pipe{ends.said(), ends.heard(), ends.other_left(), nullptr, ends.slots, nullptr};
     });
-    if (engine_slot_ != 0) make_engines(peers, state, timeout);
+    if (engine_shape_.slot != 0) make_engines(agreement, peers, state, timeout);
   });
 }
 
-void HostWire::make_engines(const std::vector<int>& peers, LocalState* state, Word timeout) {
+void HostWire::make_engines(const Agreement& agreement, const std::vector<int>& peers, LocalState* state,
+                            Word timeout) {
   std::vector<CopyEngines::End> ends;
   for (std::size_t place = 0; place < peers.size(); ++place) {
     for (const bool sends : {true, false}) {
       std::byte* const words = (sends ? out_ : in_)[place].get() + bytes_of_pipes();
       const Ends& pipe = ends_[static_cast<std::size_t>(table_->index_of(peers[place], 0, sends))];
-      ends.push_back({peers[place], sends, reinterpret_cast<EngineWords*>(words), words + kSharedPage,
-                      pipe.own_left(), pipe.other_left(), table_->missing(peers[place])});
+      const int ahead = sends ? peers[place] - agreement.rank() : agreement.rank() - peers[place];
+      const int distance = (ahead + agreement.size()) % agreement.size();
+      ends.push_back({peers[place], distance, sends, reinterpret_cast<EngineWords*>(words),
+                      words + kSharedPage, pipe.own_left(), pipe.other_left(),
+                      table_->missing(peers[place])});
     }
   }
-  engines_ = std::make_unique<CopyEngines>(std::move(ends), engine_slot_, state, timeout);
+  engines_ = std::make_unique<CopyEngines>(std::move(ends), agreement.size(), engine_shape_, state, timeout);
 }
 
 std::size_t HostWire::bytes_of_pipes() const {
@@ -95,7 +97,8 @@ std::size_t HostWire::bytes_of_pipes() const {
 
 std::size_t HostWire::bytes_of_peer() const {
   static_assert(sizeof(EngineWords) <= kSharedPage);
-  const std::size_t engines = engine_slot_ == 0 ? 0 : kSharedPage + kEngineSlots * engine_slot_;
+  const std::size_t engines =
+      engine_shape_.slot == 0 ? 0 : kSharedPage + engine_shape_.slots * engine_shape_.slot;
   return bytes_of_pipes() + engines;
 }
 
@@ -132,7 +135,8 @@ HostWire::Ends HostWire::ends_at(const PipeTable::Place& place) const {
 std::string HostWire::describe() const {
   return "host memory (" + std::to_string(shape_.channels) + " x " + std::to_string(kPipeSlots) +
          " slots of " + std::to_string(shape_.chunk >> 10) + " KiB" +
-         (engines_ ? "; of " + std::to_string(kEngineBytes >> 10) + " KiB and more by copy engines" : "") +
+         (engines_ ? "; of " + std::to_string(engine_shape_.from >> 10) + " KiB and more by copy engines"
+                   : "") +
          ")";
 }
 
@@ -152,10 +156,10 @@ void HostWire::start(std::span<const WireMessage> sends, std::span<const WireMes
 void HostWire::put(std::span<const WireMessage> sends, std::span<const WireMessage> receives,
                    cudaStream_t from, cudaStream_t into) {
   if (!engines_) return table_->launch(sends, receives, into);
-  const auto some = [](std::span<const WireMessage> all, bool are_long) {
+  const auto some = [this](std::span<const WireMessage> all, bool are_long) {
     std::vector<WireMessage> found;
     for (const WireMessage& message : all)
-      if ((message.bytes >= kEngineBytes) == are_long) found.push_back(message);
+      if ((message.bytes >= engine_shape_.from) == are_long) found.push_back(message);
     return found;
   };
   table_->launch(some(sends, false), some(receives, false), into);

@@ -60,13 +60,14 @@ class HostWire final : public Wire {
   void map_pages(const Agreement& agreement, const std::vector<int>& peers);
   void put(std::span<const WireMessage> sends, std::span<const WireMessage> receives, cudaStream_t from,
            cudaStream_t into);
-  void make_engines(const std::vector<int>& peers, LocalState* state, Word timeout);
+  void make_engines(const Agreement& agreement, const std::vector<int>& peers, LocalState* state,
+                    Word timeout);
   [[nodiscard]] std::size_t bytes_of_pipes() const;
   [[nodiscard]] std::size_t bytes_of_peer() const;
   [[nodiscard]] Ends ends_at(const PipeTable::Place& place) const;
 
   PipeShape shape_;
-  std::size_t engine_slot_ = 0;        ///< bytes; 0: engines move nothing
+  EngineShape engine_shape_;
   std::vector<SharedPages> out_, in_;  ///< to and from each peer
   std::vector<Ends> ends_;             ///< by the table's index
   std::optional<PipeTable> table_;
