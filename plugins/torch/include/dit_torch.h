@@ -70,7 +70,7 @@
 extern "C" {
 #endif
 
-#define DIT_TORCH_VERSION 7 /**< of this interface and of the operators' schemas */
+#define DIT_TORCH_VERSION 8 /**< of this interface and of the operators' schemas */
 
 /** What a group without MPI stands on; see dit/bootstrap.h. */
 struct dit_bootstrap;

@@ -1,4 +1,6 @@
 // The operators dit::*: their schemas, what they do to tensors, and which shapes they return.
+#include "operators.hpp"
+
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
@@ -18,8 +20,6 @@
 namespace dit::operators {
 namespace {
 
-using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
-
 /// Runs an operator; what is wrong becomes torch's error, with the operator's name before it.
 template <typename Body>
 auto checked(const char* name, const Body& body) {
@@ -37,6 +37,8 @@ at::Tensor token_like(const at::Tensor& x) {
   return at::empty({0}, x.options());
 }
 
+}  // namespace
+
 at::Tensor start(const at::Tensor& x, const std::string& exchange, std::int64_t what, std::int64_t layer,
                  const MaybeTensor& weight, const MaybeTensor& text_weight, const MaybeTensor& cosine,
                  const MaybeTensor& sine, double epsilon, std::int64_t norm, std::int64_t rope,
@@ -51,16 +53,6 @@ at::Tensor start(const at::Tensor& x, const std::string& exchange, std::int64_t 
 at::Tensor finish(const at::Tensor& /*token*/, const std::string& exchange, std::int64_t what,
                   std::int64_t /*layer*/, const MaybeTensor& /*after*/) {
   return checked("finish", [&] { return exchanges().get(exchange)->finish(what); });
-}
-
-at::Tensor exchange(const at::Tensor& x, const std::string& exchange, std::int64_t what, std::int64_t layer,
-                    const MaybeTensor& weight, const MaybeTensor& text_weight, const MaybeTensor& cosine,
-                    const MaybeTensor& sine, double epsilon, std::int64_t norm, std::int64_t rope,
-                    bool round_norm) {
-  return checked("exchange", [&] {
-    return exchanges().get(exchange)->exchange(
-        what, x, layer, {weight, text_weight, cosine, sine, epsilon, norm, rope, round_norm});
-  });
 }
 
 at::Tensor gather(const at::Tensor& o, const std::string& exchange, std::int64_t layer) {
@@ -79,6 +71,18 @@ Three scatter_qkv(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
         {Preparation{q_weight, q_text_weight, cosine, sine, epsilon, norm, rope, round_norm},
          Preparation{k_weight, k_text_weight, cosine, sine, epsilon, norm, rope, round_norm}, Preparation{}});
     return {targets[0], targets[1], targets[2]};
+  });
+}
+
+namespace {
+
+at::Tensor exchange(const at::Tensor& x, const std::string& exchange, std::int64_t what, std::int64_t layer,
+                    const MaybeTensor& weight, const MaybeTensor& text_weight, const MaybeTensor& cosine,
+                    const MaybeTensor& sine, double epsilon, std::int64_t norm, std::int64_t rope,
+                    bool round_norm) {
+  return checked("exchange", [&] {
+    return exchanges().get(exchange)->exchange(
+        what, x, layer, {weight, text_weight, cosine, sine, epsilon, norm, rope, round_norm});
   });
 }
 

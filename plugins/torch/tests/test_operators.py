@@ -8,8 +8,10 @@ import torch
 import dit_torch._inductor
 import ranks
 from dit_torch import _library, reference
+from dit_torch.exchange import Exchange
 from dit_torch.group import Group
 from dit_torch.layout import Layout, even_part
+from dit_torch.sized import Kind, Sizes, finders
 from operator_cases import CASES, KEY, OUTPUT, QUERY, VALUE, Case, make, preparation, source
 
 pytestmark = pytest.mark.skipif(_library.path() is None, reason="libdit_torch.so is not there")
@@ -46,6 +48,47 @@ def compare_with_reference() -> int:
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_numbers_are_the_references(size: int) -> None:
     assert ranks.run(size, compare_with_reference) == [4 * len(CASES)] * size
+
+
+def asked_for_names() -> list[object]:
+    """What a graph's operators ask Python, by the first number of the sizes, and what they say."""
+    group = Group()
+    names = {batch: make(group, f"of {batch}", CASES[0], torch.float32, CPU) for batch in (1, 2)}
+    x = source(names[1], CASES[0], QUERY, 1, torch.float32, group.rank)
+    right = torch.ops.dit.exchange(x, names[1], QUERY, 0)
+    asked: list[object] = []
+
+    def find(kind: Kind, sizes: Sizes, _: torch.Tensor) -> Exchange:
+        asked.append(sizes.batch)
+        return Exchange(names[sizes.batch], True, kind, sizes)
+
+    def is_right(batch: int) -> bool:
+        which = ([99] + [1] * 9, [batch, 0, 0, 0])
+        token = torch.ops.dit_native.start(x, *which, QUERY, 0)
+        return torch.equal(torch.ops.dit_native.finish(token, *which, QUERY, 0), right)
+
+    finders[99] = find
+    assert all(is_right(batch) for batch in (1, 1, 2, 1, 2))
+    group.library.free_exchange(names[1])
+    names[1] = make(group, "another", CASES[0], torch.float32, CPU)
+    assert is_right(1)
+    for what in ("not under way", "disabled"):
+        try:
+            if what == "disabled":
+                del finders[99]
+                group.library.free_exchange(names[1])
+            torch.ops.dit_native.finish(x, [99] + [1] * 9, [1, 0, 0, 0], KEY, 0)
+        except RuntimeError as error:
+            asked.append(str(error))
+    group.close()
+    return asked
+
+
+def test_a_graphs_operators_ask_for_names_that_are_new_or_freed() -> None:
+    (asked,) = ranks.run(1, asked_for_names)
+    # Before a new one those that were used meanwhile: Python frees what it has not heard of for longest.
+    assert asked[:5] == [1, 1, 2, 2, 1]
+    assert "nothing is under way of key" in asked[5] and "the transformer was disabled" in asked[6]
 
 
 def layer(x: torch.Tensor, name: str, number: int, how: dict) -> torch.Tensor:

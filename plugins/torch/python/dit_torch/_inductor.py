@@ -32,12 +32,12 @@ def keep_apart() -> bool:
         from torch._inductor.dependencies import StarDep
         from torch._inductor.virtualized import V
 
-        named, sized = torch.ops.dit, torch.ops.dit_sized
-        results = [named.exchange.default]
-        for ops in (named, sized):
+        every = (torch.ops.dit, torch.ops.dit_sized, torch.ops.dit_native)
+        results = [torch.ops.dit.exchange.default]
+        for ops in every:
             results += [op.default for op in (ops.finish, ops.gather, ops.scatter_qkv)]
-        starts = [ops.start.default for ops in (named, sized)]
-        finishes = [ops.finish.default for ops in (named, sized)]
+        starts = [ops.start.default for ops in every]
+        finishes = [ops.finish.default for ops in every]
     except (ImportError, AttributeError):
         return False
 

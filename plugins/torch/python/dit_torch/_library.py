@@ -15,7 +15,7 @@ import torch
 
 from .processes import numbering
 
-VERSION = 7  # DIT_TORCH_VERSION
+VERSION = 8  # DIT_TORCH_VERSION
 IMAGE_FIRST, TEXT_REPLICATED = 1, 2  # dit_layout_flags
 ELEMENT_TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 MEMORY_KINDS = {"cpu": 0, "cuda": 1}
@@ -116,13 +116,13 @@ def call(operator: Any, name: str, *arguments: Any, **named: Any) -> Any:
     try:
         return operator(*arguments, **named)
     except RuntimeError as error:
-        words = _explained(str(error), name)
+        words = explained(str(error), name)
         if words == str(error) or type(error) is not RuntimeError:  # as without memory
             raise
         raise RuntimeError(words) from error
 
 
-def _explained(words: str, name: str) -> str:
+def explained(words: str, name: str) -> str:
     """What the library says of a group or an exchange, with what it cannot know."""
     if _NO_CUDA in words:
         words += _INSTALL
@@ -184,7 +184,7 @@ class Library:
         if getattr(self._functions, function)(name.encode(), *arguments) != 0:
             said = self._functions.dit_torch_last_error()
             words = (said or b"").decode(errors="replace") or f"{function} failed"
-            raise RuntimeError(_explained(words, name))
+            raise RuntimeError(explained(words, name))
 
     def open(self, group: str, bootstrap: Bootstrap, timeout: float, config: str = "") -> None:
         self._call(

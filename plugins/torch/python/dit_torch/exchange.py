@@ -126,9 +126,10 @@ class Exchange:
 class SizedExchange(Exchange):
     """In a graph: that of a kind and of sizes which are symbols. It is found when the graph runs."""
 
-    def __init__(self, kind: Kind, sizes: Sizes) -> None:
-        self.kind, self.sizes = kind, sizes
+    def __init__(self, native: bool, kind: Kind, sizes: Sizes) -> None:
+        self.native, self.kind, self.sizes = native, kind, sizes
         self.which = (list(kind), list(sizes))
 
     def call(self, operator: str, *arguments: Any, **named: Any) -> Any:
-        return getattr(torch.ops.dit_sized, operator)(*arguments, **named)
+        operators = torch.ops.dit_native if self.native else torch.ops.dit_sized
+        return getattr(operators, operator)(*arguments, **named)

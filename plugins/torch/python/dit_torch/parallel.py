@@ -138,7 +138,7 @@ class Parallel(NotCopied):
             return self._find(kind, sizes, x)
         if self.native:
             _prepare_for_graphs()
-        return SizedExchange(kind, sizes)
+        return SizedExchange(self.native, kind, sizes)
 
     def _find(self, kind: Kind, sizes: Sizes, x: Tensor) -> Exchange:
         return Exchange(self.name_of(kind, sizes, x.dtype, x.device), self.native, kind, sizes)

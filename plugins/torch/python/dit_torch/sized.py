@@ -1,4 +1,5 @@
-"""The operators for compiled graphs, under the name dit_sized: sizes are symbols to them.
+"""Operators for compiled graphs, whose sizes are symbols: dit_native of libdit_torch.so, and dit_sized, the
+same without it.
 
 A graph that serves all sizes cannot name an exchange, which is of one size. It says what is the same for all
 of them, and the sizes; which exchange that is, is looked up when the graph runs. There it is also made where
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ._library import explained
 from .layout import Layout
 from .reference import KEY, OUTPUT, PREPARE, QUERY, SCATTER_PREPARE, VALUE, source_shape, target_shape
 
@@ -122,17 +124,29 @@ def _gather_like(o: Tensor, kind: list[int], sizes: list[int], layer: int) -> Te
     return arrived(o, kind, sizes, OUTPUT)
 
 
+def _name_of(x: Tensor, kind: list[int], sizes: list[int]) -> str:
+    """For dit_native, of an exchange."""
+    return exchange_of(kind, sizes, x).name
+
+
 def _define(name: str, schema: str, function: Callable[..., Any], like: Callable[..., Any]) -> None:
     """Not as a custom_op, which takes four times as long on its way to the function. A backward pass comes to
     the operator at the end of the forward pass first, which says what there is to say."""
-    _operators.define(name + schema)
+    for library in (_operators, _native):
+        library.define(name + schema)
+        torch.library.register_fake(f"{library.ns}::{name}", like, lib=library)
     for device in ("CPU", "CUDA"):
         _operators.impl(name, function, device)
-    torch.library.register_fake(f"dit_sized::{name}", like, lib=_operators)
 
 
 _WHICH = "int[] kind, SymInt[] sizes"
 _operators = torch.library.Library("dit_sized", "DEF")
+_native = torch.library.Library("dit_native", "DEF")
+_operators.define(f"name_of(Tensor x, {_WHICH}) -> str")
+_operators.define("explained(str words, str name) -> str")
+_operators.impl("explained", explained, "CompositeExplicitAutograd")
+for _device in ("CPU", "CUDA"):
+    _operators.impl("name_of", _name_of, _device)
 _define(
     "start",
     f"(Tensor x, {_WHICH}, int what, SymInt layer, {PREPARE}, Tensor? after=None) -> Tensor",
