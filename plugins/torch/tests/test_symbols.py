@@ -73,12 +73,15 @@ FAMILIES: dict[str, tuple[Callable[[int], Any], Callable[..., dict[str, Any]]]] 
 GUIDED = ["qwenimage", "flux", "wan", "sd3"]
 # Of the others diffusers' own code branches on what tensors hold.
 WHOLE = [name for name in FAMILIES if name not in ("hunyuan-video-1.5", "lumina2", "qwenimage21", "z-image")]
+LAYERS = 6  # of each kind: a graph for each of them is too many
 # Text length and width of the picture: other lengths first, then other widths.
 SIZES = [(9, 5), (10, 5), (11, 5), (12, 5), (12, 6), (13, 7), (14, 4)]
 
 
 def _make(name: str) -> nn.Module:
-    model = FAMILIES[name][0](4)
+    model: Any = FAMILIES[name][0](4)
+    layers = {key: LAYERS for key in ("num_layers", "num_single_layers", "n_layers") if key in model.config}
+    model = tiny.randomise(type(model).from_config(model.config, **layers))
     if name in BLOCKS:
         model._repeated_blocks = [BLOCKS[name]]
     return model

@@ -306,7 +306,6 @@ def _around(module: nn.Module, seam: Seam) -> Callable[..., Any]:
     original = module.forward
     cached = "_diffusers_hook" in module.__dict__  # a cache of diffusers' may leave attention out
 
-    @functools.wraps(original)
     def forward(*args: Any, **kwargs: Any) -> Any:
         here = _traced if torch.compiler.is_compiling() else _here
         before, here.seam = here.seam, seam

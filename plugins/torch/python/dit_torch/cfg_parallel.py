@@ -66,7 +66,7 @@ class GuidanceBranches:
         self._original = model.forward
         self._signature = signature_of(model)
         self._begins = model.register_forward_pre_hook(self._begin, with_kwargs=True)
-        self._patches = [Patch(model, "forward", self._patched(model.forward))]
+        self._patches = [Patch(model, "forward", self._patched())]
         if hasattr(model, "cache_context"):
             self._patches.append(Patch(model, "cache_context", self._context(model.cache_context)))
 
@@ -113,7 +113,6 @@ class GuidanceBranches:
 
     def _context(self, original: Any) -> Any:
         @contextmanager
-        @functools.wraps(original)
         def cache_context(name: str, *args: Any, **kwargs: Any) -> Iterator[None]:
             before, self.context = self.context, name
             try:
@@ -124,8 +123,7 @@ class GuidanceBranches:
 
         return cache_context
 
-    def _patched(self, original: Any) -> Any:
-        @functools.wraps(original)
+    def _patched(self) -> Any:
         def forward(*args: Any, **kwargs: Any) -> Any:
             given = self._signature.bind(*args, **kwargs)
             given.apply_defaults()

@@ -7,7 +7,6 @@ on all of them, with nothing under way, whatever the first failure was: no memor
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -85,7 +84,6 @@ class Passes:
         self._goes_back = False
 
     def _around(self, model: nn.Module, original: Any) -> Any:
-        @functools.wraps(original)
         def forward(*args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling():  # in a graph of the program's
                 return original(*args, **kwargs)

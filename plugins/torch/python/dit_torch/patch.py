@@ -33,19 +33,25 @@ def signature_of(module: nn.Module) -> inspect.Signature:
 
 
 class Patch:
-    """A function of ours on one module, until remove()."""
+    """A function of ours on one module, until remove(). It is a plain one: of these a compiler compares the
+    code, of all other objects the identity, and would make a graph for each module."""
 
     def __init__(self, module: nn.Module, name: str, function: Callable[..., Any]) -> None:
-        self.module, self.name = module, name
+        self.module, self.name, self.function = module, name, function
         self.before = getattr(module, name)
         self.own = name in vars(module)  # not the class's, but somebody's who came before
-        self.ours = functools.partial(function)
-        setattr(module, name, self.ours)
+
+        @no_graph_alone
+        @functools.wraps(self.before, updated=())
+        def ours(*args: Any, **kwargs: Any) -> Any:
+            return self.function(*args, **kwargs)
+
+        self.ours = ours
+        setattr(module, name, ours)
 
     def remove(self) -> None:
         if vars(self.module).get(self.name) is not self.ours:
-            # Somebody who came after us holds it: it becomes what was there before.
-            self.ours.__setstate__((self.before, (), {}, None))  # type: ignore[attr-defined]
+            self.function = self.before  # somebody who came after us holds ours
         elif self.own:
             setattr(self.module, self.name, self.before)
         else:

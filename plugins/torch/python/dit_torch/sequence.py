@@ -17,21 +17,23 @@ def names_of(streams: str) -> list[str]:
 
 def sizes_of_all(streams: str, total: int, parallel: Parallel, what: str) -> list[tuple[str, int]]:
     """How many of `total` tokens, of all ranks together, are of which stream."""
-    known = {name: _tokens(name, parallel, what) for name in names_of(streams) if name != WHOLE}
-    return _sizes(streams, known, total, what)
+    return _sizes(streams, _known(streams, parallel, what), total, what)
 
 
 def sizes_of_part(streams: str, rows: int, parallel: Parallel, what: str) -> list[tuple[str, int]]:
     """How many of this rank's `rows` are of which stream."""
-    names = [name for name in names_of(streams) if name != WHOLE]
-    known = {name: parallel.place(_tokens(name, parallel, what))[1] for name in names}
+    known = {name: parallel.place(count)[1] for name, count in _known(streams, parallel, what).items()}
     return _sizes(streams, known, rows, what)
 
 
-def _tokens(name: str, parallel: Parallel, what: str) -> int:
-    if name not in parallel.tokens:
-        raise ValueError(f"{what}: no tokens of {name} are split yet; expected a Split of that stream before")
-    return parallel.tokens[name]
+def _known(streams: str, parallel: Parallel, what: str) -> dict[str, int]:
+    """How many there are on all ranks together. `what` is in no comprehension: compilers of blocks, each of
+    which has another one, make a constant of what is."""
+    names = [name for name in names_of(streams) if name != WHOLE]
+    absent = [name for name in names if name not in parallel.tokens]
+    if absent:
+        raise ValueError(f"{what}: no tokens of {absent[0]} are split yet; expected a Split of them before")
+    return {name: parallel.tokens[name] for name in names}
 
 
 def _sizes(streams: str, known: dict[str, int], total: int, what: str) -> list[tuple[str, int]]:
