@@ -8,29 +8,30 @@
 namespace fuzz {
 namespace {
 
-// Memory is of 24 bits and without momentum here, so what stays is what came.
+// Memory is of 24 bits and without momentum here, so what stays is what came. V-Major remembers nothing in
+// runs of which each step is of the warm-up or a refresh.
 constexpr PolicyChoice kPolicies[] = {
     {.text = "exact", .arrival = Arrival::exact, .remembers = false},
     {.text = "bf16", .arrival = Arrival::exact, .remembers = false},
     {.text = "int8", .arrival = Arrival::near, .remembers = false},
     {.text = "fp8", .arrival = Arrival::near, .remembers = false},
-    {.text = "fine", .every_tensor = true},
-    {.text = "good", .every_tensor = true},
-    {.text = "balanced", .every_tensor = true},
-    {.text = "fast", .every_tensor = true},
-    {.text = "draft", .every_tensor = true},
+    {.text = "fine", .sure_from = 1},
+    {.text = "good", .sure_from = 1},
+    {.text = "balanced", .sure_from = 1},
+    {.text = "fast", .sure_from = 1},
+    {.text = "draft", .sure_from = 1},
     {.text = "displaced", .arrival = Arrival::late},
-    {.text = "paper", .arrival = Arrival::past, .v_major = true, .every_tensor = true},
+    {.text = "paper", .arrival = Arrival::past, .v_major = true, .sure_from = 6},
     {.text = "v-major:warmup=1,refresh=3,ratio=0.5",
      .arrival = Arrival::past,
      .v_major = true,
-     .every_tensor = true},
-    {.text = "v-major:warmup=0,refresh=2,ratio=linear,format=fp8", .v_major = true, .every_tensor = true},
+     .sure_from = 2},
+    {.text = "v-major:warmup=0,refresh=2,ratio=linear,format=fp8", .v_major = true, .sure_from = 3},
     {.text =
          R"({"format": "dit-wire-policy", "version": 1, "rules": [{"mode": "rows 0.5 bf16", "level": "world"}]})",
      .arrival = Arrival::past,
      .world = true,
-     .every_tensor = true},
+     .sure_from = 1},
     {.text =
          R"({"format": "dit-wire-policy", "version": 1, "most_age": 2, "rules": [{"mode": "skip", "steps": [1, -1]}]})",
      .arrival = Arrival::past},
@@ -48,7 +49,7 @@ constexpr PolicyChoice kPolicies[] = {
                  {"mode": "rows 0.3 residual int8", "tensors": ["o"]}]})",
      .world = true,
      .v_major = true,
-     .every_tensor = true}};
+     .sure_from = 2}};
 
 constexpr std::uint32_t kHalfBias = 15;
 constexpr std::uint32_t kFloatBias = 127;

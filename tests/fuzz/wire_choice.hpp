@@ -29,8 +29,8 @@ struct PolicyChoice {
   bool guard = false;
   bool v_major = false;
   bool remembers = true;
-  bool every_tensor =
-      false;  ///< remembers queries, keys and values in all layers, and may do so with outputs
+  int sure_from =
+      0;  ///< in runs of so many steps or more all queries, keys and values are remembered; 0: not surely
 };
 
 /// Policies that are right on every session.
@@ -57,9 +57,9 @@ struct WireState {
 
   [[nodiscard]] std::size_t element_bytes() const { return element_type == DIT_ELEMENT_FP32 ? 4 : 2; }
   [[nodiscard]] int slot(int branch) const { return branches > 1 ? branch : 0; }
-  /// Whether a tensor is certainly remembered, on some link. V-Major sends all rows of an image's first step.
+  /// Whether a tensor is certainly remembered, on some link.
   [[nodiscard]] bool surely_remembers(const Case& of, int kind) const {
-    return !off && policy->every_tensor && kind != DIT_GATHER_OUTPUT && (!policy->v_major || steps > 1) &&
+    return !off && policy->sure_from > 0 && steps >= policy->sure_from && kind != DIT_GATHER_OUTPUT &&
            (policy->world || of.slow_level() < of.levels());
   }
   /// Whether what one rank sends to another is coded.

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <string_view>
 #include <vector>
 
 #include "comm/job_report.hpp"
@@ -163,6 +165,43 @@ TEST_F(NoMemory, ForASample) {
       }
     });
     EXPECT_GT(pieces_, 1);
+  }
+}
+
+/// What the report cannot keep is missing there: of calls of ever other sizes, so that each has a row of its
+/// own and needs room for it, and when their communicator ends. All else has been called with such sizes
+/// before.
+TEST_F(NoMemory, ForWhatTheReportCounts) {
+  if (std::string_view(std::getenv("TAPA_TOPOLOGY")).front() != '1') GTEST_SKIP() << "plans are made, too";
+  const auto ranks = static_cast<std::size_t>(size_);
+  const std::vector<MPI_Datatype> types(ranks, MPI_INT);
+  for (const int poor : {1, 0}) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    ASSERT_EQ(TAPA_Comm_set(comm, "plan", "memory"), MPI_SUCCESS);  // nothing to choose
+    std::vector<int> one(ranks, rank_);  // a row, so that it is the refused ones that need more room
+    TAPA_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, one.data(), 1, MPI_INT, comm);
+    for (int count = 1; count <= 1024; count *= 2) {
+      const int bytes = count * static_cast<int>(sizeof(int));
+      const std::vector<int> counts(ranks, count), from{0, count, 2 * count}, at{0, bytes, 2 * bytes};
+      const std::vector<int> own(ranks * static_cast<std::size_t>(count), rank_);
+      std::vector<int> all(own.size());
+      ASSERT_EQ(TAPA_Alltoallv(own.data(), counts.data(), from.data(), MPI_INT, all.data(), counts.data(),
+                               from.data(), MPI_INT, comm),
+                MPI_SUCCESS);
+      all.assign(all.size(), -1);
+      int code = MPI_SUCCESS;
+      {
+        const Refusing refusing(rank_ == poor && count > 1 ? 1 : kNone);
+        code = TAPA_Alltoallw(own.data(), counts.data(), at.data(), types.data(), all.data(), counts.data(),
+                              at.data(), types.data(), comm);
+      }
+      ASSERT_EQ(code, MPI_SUCCESS) << count << ": " << TAPA_Last_error();
+      EXPECT_EQ(all.back(), size_ - 1);
+    }
+    const Refusing refusing(rank_ == poor ? 1 : kNone);
+    MPI_Comm_free(&comm);
   }
 }
 

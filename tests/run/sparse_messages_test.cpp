@@ -96,5 +96,47 @@ INSTANTIATE_TEST_SUITE_P(MostCounted, SparseMessagesTest,
                          testing::Values(std::size_t{0}, SparseMessages::kMostCounted),
                          [](const auto& one) { return one.param == 0 ? "None" : "All"; });
 
+/// All have made the call, and messages are still to come: the last rank makes it by hand, with one to rank
+/// 0.
+TEST_F(SparseMessagesTest, SaysWhatItWaitsFor) {
+  constexpr std::uint64_t kLong = 5000;  // bytes; behind what announces them
+  const Bytes data(kLong, std::byte{7});
+  const MessageSpace space{comm_, in_world_, {}};
+  if (ranks_ == 1) GTEST_SKIP() << "nobody to wait for";
+  SparseMessages messages;
+  SmallReduce numbers;  // of the last rank, which makes the call by hand
+  inbox_.clear(static_cast<std::size_t>(ranks_));
+  const auto wait = [](const auto& done) {
+    for (const double end = MPI_Wtime() + 30; !done() && MPI_Wtime() < end;) sched_yield();
+  };
+  if (rank_ == ranks_ - 1) {
+    std::vector<std::uint64_t> sends(1 + static_cast<std::size_t>(ranks_));
+    sends[1] = 1;
+    numbers.start(space, kTag + 3, rank_, ranks_, sends, std::vector(sends.size(), Combine::sum));
+    wait([&] { return numbers.test(); });
+  } else {
+    messages.start(space, kTag, rank_, {}, 0, inbox_);
+    wait(
+        [&] { return messages.test() || messages.waits_for().find("received 0 of 1") != std::string::npos; });
+  }
+  if (rank_ == 0) {
+    EXPECT_EQ(messages.waits_for(), "has received 0 of 1 messages that ranks send to it");
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  const std::uint64_t head[] = {static_cast<std::uint64_t>(ranks_ - 1), kLong};
+  if (rank_ == ranks_ - 1) MPI_Send(head, sizeof head, MPI_BYTE, 0, kTag + 1, comm_);
+  if (rank_ == 0) {
+    wait([&] { return messages.test() || messages.waits_for().find("received") == std::string::npos; });
+    EXPECT_EQ(messages.waits_for(), "waits for the data of long messages to come and go");
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank_ == ranks_ - 1) MPI_Send(data.data(), kLong, MPI_BYTE, 0, kTag + 2, comm_);
+  if (rank_ == 0) {
+    wait([&] { return messages.test(); });
+    inbox_.close();
+    EXPECT_TRUE(std::ranges::equal(inbox_.from(static_cast<std::size_t>(ranks_ - 1)), data));
+  }
+}
+
 }  // namespace
 }  // namespace tapa

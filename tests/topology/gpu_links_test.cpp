@@ -292,6 +292,23 @@ TEST(GpuReach, WhatOneRankRefusesNoneReaches) {
   }
 }
 
+// As with TAPA_GPU_PEERS=group:a and group:b.
+TEST(GpuReach, RanksOfOtherGroupsAreNotReached) {
+  for (const std::string links : {R"(, "pcie": 63e9)", R"(, "links": [{"count": 18, "bandwidth": 25e9}])"}) {
+    auto records = node_of(4, links, 4);
+    for (std::size_t r = 0; r < 4; ++r) {
+      records[r].gpu_peers = r % 2 == 0 ? "a" : "b";
+      records[r] = parse_record(to_json(records[r]), "a rank");  // as others get it
+    }
+    const Topology topology = merge_records(records);
+    EXPECT_EQ(topology.check(), "");
+    for (int a = 0; a < 4; ++a) {
+      for (int b = 0; b < a; ++b)
+        EXPECT_EQ(topology.through_host(topology.level_of(a, b)), a % 2 != b % 2) << a << ", " << b;
+    }
+  }
+}
+
 // All ways in which four GPUs can refuse each other.
 TEST(GpuReach, IslandsAreOfThoseThatAllReachEachOther) {
   for (unsigned refusals = 0; refusals < 1U << 12; ++refusals) {

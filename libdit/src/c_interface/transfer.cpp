@@ -1,5 +1,7 @@
 #include "c_interface/transfer.hpp"
 
+#include <cstddef>
+#include <new>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -122,9 +124,17 @@ dit_transfer::dit_transfer(dit_session& session, const dit::UlyssesLayout& layou
 }
 
 dit_transfer::~dit_transfer() {
-  const std::shared_ptr<void> buffers = release_buffers();  // nothing waits from here on
-  if (under_way_) {
-    drop_request(buffers);
+  try {
+    const std::shared_ptr<void> buffers = release_buffers();  // nothing waits from here on
+    if (under_way_) {
+      drop_request(buffers);
+    }
+  } catch (const std::exception&) {  // no memory to give it up: what may be used is never freed
+    using Kept = std::tuple<decltype(way_), decltype(request_), decltype(prepared_), decltype(arriving_)>;
+    alignas(Kept) std::byte kept[sizeof(Kept)];
+    if (under_way_) {
+      new (kept) Kept(std::move(way_), std::move(request_), std::move(prepared_), std::move(arriving_));
+    }
   }
   for (const BoundTarget& bound : bound_) {
     --bound.registration->bound;

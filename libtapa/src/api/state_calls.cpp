@@ -64,7 +64,7 @@ void begin_drop_in() noexcept {
   } catch (const SetupError& e) {  // all ranks know
     if (rank == 0) warn_all_is_mpis(e.what());
   } catch (const std::exception& e) {  // this rank may be the only one that knows: nobody could go on
-    log_error(words("the ranks could not agree in MPI_Init: ", e.what()));
+    log_error("the ranks could not agree in MPI_Init", e.what());
     PMPI_Abort(MPI_COMM_WORLD, 1);
   }
 }

@@ -110,13 +110,13 @@ class Later {
       const Failure failure = current_failure();
       ended_ = true;
       code_ = failure.code;
-      message_ = failure.words;
+      keep_words(message_, failure.words);
     }
     return false;
   }
   void end() {
     std::exchange(route_.buffers, nullptr)->release();
-    if (code_ != MPI_SUCCESS) log_error(message());
+    if (code_ != MPI_SUCCESS) log_error(function_, message_.c_str());
     if (!route_.noted) return;
     state().parts()->report.count(function_, route_.sent / static_cast<std::size_t>(state().size()), "memory",
                                   {}, route_.sent, PMPI_Wtime() - began_, std::nullopt);

@@ -94,7 +94,7 @@ int MpiNote::end(int code) {
     if (code == MPI_SUCCESS) note(*route_, *arguments_, seconds);
     tell(*route_, arguments_->function, seconds);
   } catch (const std::exception& e) {  // the call itself was right
-    if (code == MPI_SUCCESS) log_warn(words("a call is missing in the report: ", e.what()));
+    if (code == MPI_SUCCESS) log_warn("a call is missing in the report", e.what());
   }
   return code;
 }

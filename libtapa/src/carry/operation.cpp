@@ -128,9 +128,9 @@ bool Operation::advance(bool block) noexcept {
   return at_rest();
 }
 
-void Operation::fail(int code, const std::string& message) {
+void Operation::fail(int code, const char* words) {
   outcome_.code = code;
-  outcome_.message = message;
+  keep_words(outcome_.message, words);
   outcome_.out_of_tags = window_.out_of_tags();
   leave_queue();
   if (numbers_.pending() || run_.in_flight()) call_.tags = {};  // they may not be used again

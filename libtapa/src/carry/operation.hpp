@@ -92,7 +92,7 @@ class Operation {
   void take_plan();
   bool launch();
   void finish();
-  void fail(int code, const std::string& message);
+  void fail(int code, const char* words);
   void leave_queue();
   [[nodiscard]] std::string waits_for() const;
 

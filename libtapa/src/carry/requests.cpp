@@ -20,9 +20,12 @@ struct Pool {
   std::vector<std::unique_ptr<Operation>> idle;
 };
 
-void release(std::unique_ptr<Operation> operation) {
+void release(std::unique_ptr<Operation> operation) noexcept {
   operation->end();
-  locked<Pool>()->idle.push_back(std::move(operation));
+  try {
+    locked<Pool>()->idle.push_back(std::move(operation));
+  } catch (const std::bad_alloc&) {  // it goes, then
+  }
 }
 
 /// Brings an operation to its end (or, persistent, to ready()), making other operations progress meanwhile.
@@ -67,7 +70,7 @@ class OperationTask final : public Task {
     if (staged_ && result() == MPI_SUCCESS) copied_ = staged_->try_copy(&StagedCall::put_back, copy_message_);
     if (result() == MPI_SUCCESS) return true;
     const bool seen = operation_->outcome().seen == CallError::Seen::everywhere;
-    if (!seen || operation_->call().state->rank() == 0) log_error(message());
+    if (!seen || operation_->call().state->rank() == 0) log_error(operation_->call().function, words());
     if (fatal_) PMPI_Abort(MPI_COMM_WORLD, result());
     return true;
   }
@@ -75,11 +78,14 @@ class OperationTask final : public Task {
     return copied_ == MPI_SUCCESS ? operation_->outcome().code : copied_;
   }
   [[nodiscard]] std::string message() const override {
-    return std::string(operation_->call().function) + ": " +
-           (copied_ == MPI_SUCCESS ? operation_->outcome().message : copy_message_);
+    return std::string(operation_->call().function) + ": " + words();
   }
 
  private:
+  [[nodiscard]] const char* words() const {
+    return (copied_ == MPI_SUCCESS ? operation_->outcome().message : copy_message_).c_str();
+  }
+
   std::unique_ptr<Operation> operation_;
   std::shared_ptr<const void> keep_;
   std::unique_ptr<StagedCall> staged_;

@@ -111,9 +111,13 @@ void note_traffic(const DeviceCalls& calls, bool uniform, Traffic& traffic) noex
   quietly([&] { calls.add_traffic(uniform, traffic); });
 }
 
-void keep_traffic(const Membership& membership, const CommParts& parts) {
-  if (!report_is_wanted() || membership.world != World::of_process()) return;
-  add_traffic(membership, parts, *locked<KeptTraffic>());
+void keep_counts(const Membership& membership, int rank, const CommParts& parts) noexcept {
+  quietly([&] {
+    if (report_is_wanted() && membership.world == World::of_process())
+      add_traffic(membership, parts, *locked<KeptTraffic>());
+  });
+  quietly(
+      [&] { keep_rows(parts.report.rows(parts.name, rank, static_cast<int>(membership.in_world.size()))); });
 }
 
 SentBytes traffic_to(int ranks) {

@@ -30,8 +30,8 @@ void note_traffic(std::span<const SparseMessage> sent, Traffic& traffic) noexcep
 /// Of the device engine's last call. `uniform`: see there.
 void note_traffic(const DeviceCalls& calls, bool uniform, Traffic& traffic) noexcept;
 
-/// Keeps what a communicator that ends has counted.
-void keep_traffic(const Membership& membership, const CommParts& parts);
+/// Keeps what a communicator that ends has counted. `rank`: this process's in it.
+void keep_counts(const Membership& membership, int rank, const CommParts& parts) noexcept;
 /// Bytes that this process has sent, by rank of its world.
 struct SentBytes {
   std::vector<double> all;

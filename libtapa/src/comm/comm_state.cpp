@@ -65,10 +65,7 @@ CommState::CommState(MPI_Comm user) : rank_(rank_in(user)), size_(size_of(user))
 
 CommState::~CommState() {
   keep_results(*this);
-  if (parts_) {
-    keep_traffic(membership_, *parts_);
-    keep_rows(parts_->report.rows(parts_->name, rank_, size_));
-  }
+  if (parts_) keep_counts(membership_, rank_, *parts_);
   release();
 }
 
@@ -160,10 +157,10 @@ bool CommState::welcome(MPI_Comm user, bool alone) noexcept {
     return true;
   } catch (const SetupError& e) {  // all ranks know
     given_up_ = true;
-    if (rank_ == 0) log_info(words("a communicator stays with MPI: ", e.what()));
+    if (rank_ == 0) log_info("a communicator stays with MPI", e.what());
     return false;
   } catch (const std::exception& e) {  // this rank may be the only one that knows: nobody could go on
-    log_error(words("the ranks of a communicator could not agree: ", e.what()));
+    log_error("the ranks of a communicator could not agree", e.what());
     PMPI_Abort(user, 1);
     return false;
   }

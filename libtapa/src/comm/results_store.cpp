@@ -199,7 +199,7 @@ void keep_results(CommState& state) noexcept {
   try {
     note(state);
   } catch (const std::exception& e) {
-    log_info(words("what a communicator has found is left out: ", e.what()));
+    log_info("what a communicator has found is left out", e.what());
   }
 }
 
@@ -216,7 +216,7 @@ void save_results() noexcept {
   try {
     if (keeps_file()) save();
   } catch (const std::exception& e) {
-    log_info(words("cache: not written: ", e.what()));
+    log_info("cache: not written", e.what());
   }
 }
 

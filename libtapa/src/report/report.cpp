@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -77,31 +78,47 @@ ReportRow& Report::row(std::string_view function, std::size_t size_class, std::s
   return rows_[at];
 }
 
+template <class Change>
+bool Report::change(std::string_view function, std::size_t bytes_per_pair, std::string_view plan,
+                    std::string_view forwarded, const Change& change) noexcept {
+  try {
+    change(row(function, std::bit_floor(bytes_per_pair), plan, forwarded));
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
 void Report::count(std::string_view function, std::size_t bytes_per_pair, std::string_view plan,
                    std::string_view forwarded, std::size_t bytes, double seconds,
-                   const std::optional<Sample>& sample) {
-  ReportRow& counted = row(function, std::bit_floor(bytes_per_pair), plan, forwarded);
-  ++counted.calls;
-  counted.bytes += bytes;
-  counted.seconds += seconds;
-  if (sample) counted.samples.push_back(*sample);
+                   const std::optional<Sample>& sample) noexcept {
+  change(function, bytes_per_pair, plan, forwarded, [&](ReportRow& counted) {
+    ++counted.calls;
+    counted.bytes += bytes;
+    counted.seconds += seconds;
+    if (sample) counted.samples.push_back(*sample);
+  });
 }
 
 std::uint64_t Report::begin(std::string_view function, std::size_t bytes_per_pair, std::string_view plan,
-                            std::size_t bytes) {
+                            std::size_t bytes) noexcept {
   next_blocking();
-  ReportRow& counted = row(function, std::bit_floor(bytes_per_pair), plan, {});
-  ++counted.calls;
-  counted.bytes += bytes;
-  const std::uint64_t each = timed_of(counted.calls);
-  if (counted.calls % each == each / 2) return each;  // in the middle of those it stands for
-  ++counted.untimed;
-  return 0;
+  std::uint64_t stands_for = 0;
+  change(function, bytes_per_pair, plan, {}, [&](ReportRow& counted) {
+    ++counted.calls;
+    counted.bytes += bytes;
+    const std::uint64_t each = timed_of(counted.calls);
+    if (counted.calls % each == each / 2)  // in the middle of those it stands for
+      stands_for = each;
+    else
+      ++counted.untimed;
+  });
+  return stands_for;
 }
 
 void Report::add_time(std::string_view function, std::size_t bytes_per_pair, std::string_view plan,
-                      double seconds) {
-  row(function, std::bit_floor(bytes_per_pair), plan, {}).seconds += seconds;
+                      double seconds) noexcept {
+  change(function, bytes_per_pair, plan, {}, [&](ReportRow& counted) { counted.seconds += seconds; });
 }
 
 bool Report::sample_due(std::string_view function, std::size_t bytes_per_pair, std::string_view plan) {

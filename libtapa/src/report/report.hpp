@@ -43,20 +43,22 @@ struct ReportRow {
   std::uint64_t asked = 0;  ///< calls that sample_due() was asked about
 };
 
-/// The rows of one communicator. Not thread-safe.
+/// The rows of one communicator. Not thread-safe. Where there is no memory for a row it is left out: what has
+/// been carried out does not fail for it.
 class Report {
  public:
   /// Counts a call. `forwarded`: why MPI carried it out, or "".
   void count(std::string_view function, std::size_t bytes_per_pair, std::string_view plan,
              std::string_view forwarded, std::size_t bytes, double seconds,
-             const std::optional<Sample>& sample);
+             const std::optional<Sample>& sample) noexcept;
 
   /// Counts a call that begins, as count() does, but for its time, which takes as long to find out as a
   /// short call's tenth. Returns for how many calls this one's time is to be added (add_time): each of the
   /// first ones for itself, later one in up to eight for all of these; 0: it is not timed.
   [[nodiscard]] std::uint64_t begin(std::string_view function, std::size_t bytes_per_pair,
-                                    std::string_view plan, std::size_t bytes);
-  void add_time(std::string_view function, std::size_t bytes_per_pair, std::string_view plan, double seconds);
+                                    std::string_view plan, std::size_t bytes) noexcept;
+  void add_time(std::string_view function, std::size_t bytes_per_pair, std::string_view plan,
+                double seconds) noexcept;
 
   /// Blocking calls on the communicator so far, counted alike on all of its ranks: by begin(), of the others
   /// by next_blocking().
@@ -82,6 +84,10 @@ class Report {
   /// The row, made where there is none.
   ReportRow& row(std::string_view function, std::size_t size_class, std::string_view plan,
                  std::string_view forwarded);
+  /// Does something to it; false: there is no memory for it.
+  template <class Change>
+  bool change(std::string_view function, std::size_t bytes_per_pair, std::string_view plan,
+              std::string_view forwarded, const Change& change) noexcept;
 
   std::uint64_t blocking_calls_ = 0;
   std::vector<ReportRow> rows_;

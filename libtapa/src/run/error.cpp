@@ -32,6 +32,15 @@ void say_before_the_end(MPI_Comm comm) noexcept {
   }
 }
 
+/// MPI's text; no memory is needed for it.
+std::array<char, MPI_MAX_ERROR_STRING + 1> error_text(int code) {
+  std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
+  int length = 0;
+  if (PMPI_Error_string(code, text.data(), &length) != MPI_SUCCESS)
+    std::snprintf(text.data(), text.size(), "MPI error %d", code);
+  return text;
+}
+
 /// To be compared only.
 std::optional<MPI_Errhandler> handler_of(MPI_Comm comm) {
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
@@ -44,10 +53,7 @@ std::optional<MPI_Errhandler> handler_of(MPI_Comm comm) {
 }  // namespace
 
 std::string mpi_error_text(int code) {
-  char text[MPI_MAX_ERROR_STRING] = {};
-  int length = 0;
-  if (PMPI_Error_string(code, text, &length) != MPI_SUCCESS) return "MPI error " + std::to_string(code);
-  return {text, static_cast<std::size_t>(length)};
+  return error_text(code).data();
 }
 
 int code_of(const TransportError& error) {
@@ -64,8 +70,8 @@ void ErrorNotes::note(const char* function, const char* what) noexcept {
   std::snprintf(text_.data(), text_.size(), "%s: %s", function, what);
 }
 
-void ErrorNotes::note_mpi(const char* function, int code) {
-  note(function, mpi_error_text(code).c_str());
+void ErrorNotes::note_mpi(const char* function, int code) noexcept {
+  note(function, error_text(code).data());
 }
 
 void ErrorNotes::set(const char* text) {
@@ -129,6 +135,14 @@ Failure current_failure() noexcept {
     return {MPI_ERR_INTERN, e.what()};
   } catch (...) {
     return {MPI_ERR_INTERN, "unknown exception"};
+  }
+}
+
+void keep_words(std::string& to, const char* words) noexcept {
+  try {
+    to = words;
+  } catch (const std::bad_alloc&) {
+    to = "out of memory";  // short enough to lie in the string itself
   }
 }
 

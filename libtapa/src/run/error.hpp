@@ -71,7 +71,7 @@ class ErrorNotes {
   [[nodiscard]] const char* text();
 
  private:
-  void note_mpi(const char* function, int code);
+  void note_mpi(const char* function, int code) noexcept;
 
   std::array<char, 2048> text_{};
   const char* in_mpi_ = nullptr;
@@ -113,6 +113,9 @@ struct Failure {
   const char* words;
 };
 [[nodiscard]] Failure current_failure() noexcept;
+
+/// Keeps words of an error, or that there is no memory for them.
+void keep_words(std::string& to, const char* words) noexcept;
 
 /// Notes the exception being handled as the last error and returns its code; `function` names the entry
 /// point.

@@ -25,9 +25,10 @@ std::array<char, 24> rank_prefix() {
 
 /// Needs no memory: what is logged may be that there is none. In one write, as stderr has no buffer of its
 /// own.
-void log(LogLevel level, const char* name, const std::string& message) {
+void log(LogLevel level, const char* name, const char* what, const char* why = nullptr) {
   if (level > shown.load(std::memory_order_relaxed)) return;
-  std::fprintf(stderr, "[%s] %s: %s\n", rank_prefix().data(), name, message.c_str());
+  std::fprintf(stderr, "[%s] %s: %s%s%s\n", rank_prefix().data(), name, what, why != nullptr ? ": " : "",
+               why != nullptr ? why : "");
 }
 
 }  // namespace
@@ -37,13 +38,23 @@ void set_log_level(LogLevel level) {
 }
 
 void log_error(const std::string& message) {
-  log(LogLevel::error, "error", message);
+  log(LogLevel::error, "error", message.c_str());
 }
 void log_warn(const std::string& message) {
-  log(LogLevel::warn, "warning", message);
+  log(LogLevel::warn, "warning", message.c_str());
 }
 void log_info(const std::string& message) {
-  log(LogLevel::info, "info", message);
+  log(LogLevel::info, "info", message.c_str());
+}
+
+void log_error(const char* what, const char* why) {
+  log(LogLevel::error, "error", what, why);
+}
+void log_warn(const char* what, const char* why) {
+  log(LogLevel::warn, "warning", what, why);
+}
+void log_info(const char* what, const char* why) {
+  log(LogLevel::info, "info", what, why);
 }
 
 void print_line(const std::string& line) {

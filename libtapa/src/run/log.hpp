@@ -16,6 +16,11 @@ void log_error(const std::string& message);
 void log_warn(const std::string& message);
 void log_info(const std::string& message);
 
+/// "what: why", for which no memory is needed, as there may be none.
+void log_error(const char* what, const char* why);
+void log_warn(const char* what, const char* why);
+void log_info(const char* what, const char* why);
+
 /// Writes a line whatever the level is: explanations and reports that were asked for.
 void print_line(const std::string& line);
 

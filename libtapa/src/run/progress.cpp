@@ -353,7 +353,11 @@ int Progress::open_receive(Job& job) {
 void Progress::close(Job& job) {
   const int code = job.task->result();
   if (job.completion != nullptr) {
-    if (code != MPI_SUCCESS) job.completion->message = job.task->message();
+    try {
+      if (code != MPI_SUCCESS) job.completion->message = job.task->message();
+    } catch (const std::bad_alloc&) {
+      job.completion->message = "out of memory";
+    }
     job.completion->code.store(code, std::memory_order_release);
   }
   job.task.reset();  // first, so that what the program does after its wait finds everything released

@@ -87,9 +87,7 @@ std::size_t SparseExchange::bytes_sent() const {
 }
 
 std::string SparseExchange::waits_for() const {
-  if (by_memory_) return tapa::waits_for(memory_);
-  return by_messages_.waits_for_receivers() ? "waits for ranks that it sends to, to make the call"
-                                            : "waits for ranks to make the call";
+  return by_memory_ ? tapa::waits_for(memory_) : by_messages_.waits_for();
 }
 
 }  // namespace tapa

@@ -164,12 +164,27 @@ bool SparseMessages::test() {
   if (stage_ < Stage::rest) receive_envelopes();
   if (stage_ == Stage::send && complete(flight_->sends)) stage_ = Stage::sum;
   if (stage_ == Stage::sum && sums_.test()) stage_ = Stage::receive;
-  if (stage_ == Stage::receive && (!counted_ || came_ == sums_.result()[1 + static_cast<std::size_t>(rank_)]))
-    stage_ = Stage::rest;
+  if (stage_ == Stage::receive && (!counted_ || came_ == expected())) stage_ = Stage::rest;
   if (stage_ == Stage::rest && complete(flight_->sends) && complete(flight_->data)) stage_ = Stage::done;
   if (stage_ != Stage::done) return false;
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   return true;
+}
+
+std::string SparseMessages::waits_for() const {
+  switch (stage_) {
+    case Stage::send:
+      return "waits for ranks that it sends to, to make the call";
+    case Stage::receive:
+      return "has received " + std::to_string(came_) + " of " + std::to_string(expected()) +
+             " messages that ranks send to it";
+    case Stage::rest:
+      return "waits for the data of long messages to come and go";
+    case Stage::sum:
+    case Stage::done:
+      break;
+  }
+  return "waits for ranks to make the call";
 }
 
 /// Requests that an error has left behind still use their memory: it is never freed, and lies where leak

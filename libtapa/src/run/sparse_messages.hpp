@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "run/small_reduce.hpp"
@@ -50,8 +51,8 @@ class SparseMessages {
   [[nodiscard]] bool test();
   /// After the end.
   [[nodiscard]] std::uint64_t contributed() const { return sums_.result()[0]; }
-  /// Whether it waits until all own messages have been received.
-  [[nodiscard]] bool waits_for_receivers() const { return stage_ == Stage::send; }
+  /// Whom or what it waits for.
+  [[nodiscard]] std::string waits_for() const;
 
  private:
   enum class Stage : std::uint8_t { send, sum, receive, rest, done };
@@ -62,6 +63,7 @@ class SparseMessages {
   void send(const SparseMessage& message, Envelope& envelope);
   void receive_envelopes();
   void receive(const Envelope& envelope, int source);
+  [[nodiscard]] std::uint64_t expected() const { return sums_.result()[1 + static_cast<std::size_t>(rank_)]; }
   [[nodiscard]] std::optional<std::byte*> room_for(const Envelope& envelope);
   [[nodiscard]] static bool complete(std::vector<MPI_Request>& requests);
   void give_up();

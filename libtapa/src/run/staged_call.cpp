@@ -209,7 +209,7 @@ int StagedCall::try_copy(void (StagedCall::*way)(), std::string& message) noexce
     (this->*way)();
     return MPI_SUCCESS;
   } catch (const std::exception& e) {
-    message = e.what();
+    keep_words(message, e.what());
     return MPI_ERR_OTHER;
   }
 }

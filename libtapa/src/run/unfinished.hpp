@@ -4,7 +4,10 @@
 
 #include <mpi.h>
 
+#include <new>
 #include <string>
+
+#include "run/log.hpp"
 
 namespace tapa {
 
@@ -40,7 +43,11 @@ class Watch {
     const double age = now - began_;
     if (age < next_) return;
     next_ = 2 * age;
-    tell_unfinished(what_, age, why());
+    try {
+      tell_unfinished(what_, age, why());
+    } catch (const std::bad_alloc&) {
+      log_error(what_, "unfinished after the time limit");
+    }
   }
 
  private:

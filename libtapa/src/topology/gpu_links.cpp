@@ -34,8 +34,8 @@ std::string gigabytes(double rate) {
 
 }  // namespace
 
-GpuPath path_between(const std::vector<GpuLinks>& gpus, std::size_t a, std::size_t b) {
-  const bool refused = refuses(gpus[a], gpus[b]) || refuses(gpus[b], gpus[a]);
+GpuPath path_between(const std::vector<GpuLinks>& gpus, std::size_t a, std::size_t b, bool refused) {
+  refused = refused || refuses(gpus[a], gpus[b]) || refuses(gpus[b], gpus[a]);
   if (a == b && !refused) return {GpuPath::Kind::same, std::nullopt};
   const double linked = direct(gpus[a], gpus[b]) + std::min(to_switch(gpus[a]), to_switch(gpus[b]));
   if (linked > 0 && !refused) return {GpuPath::Kind::nvlink, linked};

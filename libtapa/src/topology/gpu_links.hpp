@@ -36,8 +36,9 @@ struct GpuPath {
   std::optional<double> bandwidth;  ///< bytes per second of the links, one direction, nobody else on the way
 };
 /// Precondition: indices into `gpus`. Links to switches join all GPUs that have any: a node has one such
-/// fabric.
-[[nodiscard]] GpuPath path_between(const std::vector<GpuLinks>& gpus, std::size_t a, std::size_t b);
+/// fabric. `refused`: whatever they say.
+[[nodiscard]] GpuPath path_between(const std::vector<GpuLinks>& gpus, std::size_t a, std::size_t b,
+                                   bool refused = false);
 
 /// island[gpu]: GPUs with the same number reach each other by NVLink, one with the other or over GPUs
 /// between.

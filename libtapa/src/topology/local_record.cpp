@@ -129,7 +129,10 @@ Record describe_process(bool thorough) {
   if (thorough && has_gpu(kSys)) {
     SourceReport report;
     record.gpus = ask_nvml(report);
-    if (variable("TAPA_GPU_PEERS") == "0") refuse_peers(record.gpus);
+    const std::string peers = variable("TAPA_GPU_PEERS");
+    if (peers == "0") refuse_peers(record.gpus);
+    if (constexpr std::string_view group = "group:"; peers.starts_with(group))
+      record.gpu_peers = peers.substr(group.size());
     record.sources.push_back(std::move(report));
   }
   record.sources.push_back(std::move(fabric));

@@ -28,8 +28,9 @@ class NodeGpus {
     return gpus_[static_cast<std::size_t>(node_[rank])];
   }
 
-  std::vector<std::vector<GpuLinks>> gpus_;      // of each node
-  std::vector<int> node_;                        // of each rank
+  std::vector<std::vector<GpuLinks>> gpus_;  // of each node
+  std::vector<int> node_;                    // of each rank
+  std::vector<int> peers_;  // of each rank: the first one that reaches the same, as far as that is said
   std::vector<std::optional<std::size_t>> own_;  // place of each rank's among those of its node
 };
 

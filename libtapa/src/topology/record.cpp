@@ -187,6 +187,7 @@ std::string to_json(const Record& record) {
   put(out, "socket", record.socket, -1);
   if (record.gpu.gpu >= 0) out["gpu"] = gpu_to_json(record.gpu);
   for (const GpuLinks& gpu : record.gpus) out["gpus"].push_back(links_to_json(gpu));
+  put(out, "gpu_peers", printable(record.gpu_peers, 256));
   for (const Nic& nic : record.nics) out["nics"].push_back(nic_to_json(nic));
   if (!record.near.empty()) out["near"] = record.near;
   for (const SourceReport& s : record.sources) {
@@ -200,8 +201,9 @@ std::string to_json(const Record& record) {
 Record parse_record(std::string_view json_text, const std::string& origin) {
   const nlohmann::json document = parse_json(json_text, origin, max_record_bytes);
   const JsonReader from(document, origin);
-  from.only_keys({"schema", "host", "kernel", "node", "rack", "cores", "allowed", "bound_cores", "cpus", "l3",
-                  "numa", "socket", "gpu", "gpus", "nics", "near", "sources", "notes", "facts"});
+  from.only_keys({"schema",      "host", "kernel", "node",    "rack",   "cores", "allowed",
+                  "bound_cores", "cpus", "l3",     "numa",    "socket", "gpu",   "gpus",
+                  "gpu_peers",   "nics", "near",   "sources", "notes",  "facts"});
   if (from.at("schema").text() != "tapa-record/1") from.at("schema").fail("\"tapa-record/1\"");
   Record record;
   record.host = text_or_empty(from, "host");
@@ -216,6 +218,7 @@ Record parse_record(std::string_view json_text, const std::string& origin) {
   record.numa = integer_or(from, "numa", 0, -1);
   record.socket = integer_or(from, "socket", 0, -1);
   if (from.has("gpu")) record.gpu = gpu_from(from.at("gpu"));
+  record.gpu_peers = text_or_empty(from, "gpu_peers");
   if (from.has("gpus")) {
     const JsonReader gpus = from.at("gpus");
     const std::size_t count = gpus.size(0, max_record_gpus, "GPUs");

@@ -49,6 +49,7 @@ struct Record {
   int socket = -1;
   Gpu gpu;                            ///< the device it drives; gpu.gpu == -1 when unknown
   std::vector<GpuLinks> gpus;         ///< those of its node; empty when NVML was not asked
+  std::string gpu_peers;              ///< only GPUs of ranks with the same word are reached; usually none
   std::vector<Nic> nics;              ///< rails of its node, `node` unused
   std::vector<int> near;              ///< indices of those next to its device or cores; empty when unknown
   std::vector<SourceReport> sources;  ///< what was asked and what it said

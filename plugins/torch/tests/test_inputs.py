@@ -113,6 +113,14 @@ def test_what_differs_is_named(size: int, first: bool) -> None:
         _expect_named(told)
 
 
+def _in_autocast(compiled: Callable[[nn.Module], Any] = lambda m: m) -> tuple[str, bool]:
+    """Where one rank alone computes in it, and then none does."""
+    call = compiled(dit_torch.enable(tiny.MODELS["flux"][0](3)))
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dist.get_rank() == 1):
+        told = _told(call, _FLUX)
+    return told, bool(_output(call, _FLUX).isfinite().all())
+
+
 def _by_blocks(model: Any) -> nn.Module:
     model.compile_repeated_blocks(fullgraph=True, backend="aot_eager")
     return model
@@ -132,6 +140,13 @@ def _within(model: nn.Module) -> Callable[..., tuple[Tensor]]:
         return model(**given)[0]
 
     return lambda **given: (call(**given),)
+
+
+@pytest.mark.parametrize("compiled", [(), (_whole,)])
+def test_autocast_on_one_rank_is_named(compiled: tuple[Any, ...]) -> None:
+    for told, after in ranks.run(2, _in_autocast, *compiled, timeout=300):
+        assert told.startswith("torch.autocast differs between ranks 0 and 1: off and torch.bfloat16"), told
+        assert after
 
 
 @pytest.mark.parametrize("compiled", [_by_blocks, _whole, _within])

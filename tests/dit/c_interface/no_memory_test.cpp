@@ -43,4 +43,20 @@ TEST(DitNoMemory, KeepsNobodyWaiting) {
   has_reserve = false;
 }
 
+TEST(DitNoMemory, FreesATransfer) {
+  is_spared = [] { return !is_poor; };
+  dit_test::run_ranks("local", 2, 10, [&](dit_session* session, int rank) {
+    dit_test::Keys keys(session, 2);
+    EXPECT_EQ(keys.start(), DIT_OK);
+    EXPECT_EQ(dit_transfer_wait(keys.transfer), DIT_OK);
+    is_poor = rank == 1;
+    std::optional<Refusing> refusing;
+    if (is_poor) refusing.emplace(1);
+    const dit_status freed = dit_transfer_free(&keys.transfer);
+    refusing.reset();
+    is_poor = false;
+    EXPECT_EQ(freed, DIT_OK) << dit_last_error();
+  });
+}
+
 }  // namespace

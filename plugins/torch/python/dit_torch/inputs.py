@@ -76,6 +76,7 @@ class Inputs:
             names = ", ".join(self._names)
             raise TypeError(f"no argument of forward() is a tensor: expected some of {names}")
         x = named[carrier]
+        given.words["torch.autocast"] = _autocast(x.device.type)
         compiling = torch.compiler.is_compiling()
         x = _taken(x, *given.flat(), self.number) if compiling else self.note(x, given)
         if carrier in kwargs:
@@ -155,6 +156,11 @@ class Inputs:
             raise ValueError((found or "what a replay of a captured pass was given differs") + _WHAT_TO_DO)
         if differ[2]:
             self._weights.compare(self.group)
+
+
+def _autocast(device: str) -> str:
+    """What it computes in there."""
+    return str(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else "off"
 
 
 @torch.library.custom_op(
