@@ -155,7 +155,7 @@ int TAPA_Selection_create(const int sendrows[], const int recvrows[], const int 
     made->state = ready_state(comm);
     made->comm = comm;
     made->rows = agree_on_selection(
-        made->state, {sendrows, recvrows, nactive, active, one_list != 0, boundary, selection != nullptr});
+        *made->state, comm, {sendrows, recvrows, nactive, active, one_list != 0, boundary, selection != nullptr});
     static std::atomic<std::size_t> serials{0};
     made->serial = ++serials;
     *selection = made.release();
