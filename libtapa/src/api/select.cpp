@@ -3,16 +3,13 @@
 #include <atomic>
 #include <mutex>
 #include <numeric>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "api/entry.hpp"
-#include "carry/requests.hpp"
+#include "carry/carriers.hpp"
 #include "carry/selection_agreement.hpp"
 #include "route/check_arguments.hpp"
 #include "run/device_memory.hpp"
-#include "run/error.hpp"
 #include "run/selection.hpp"
 #include "tapa/tapa.h"
 
@@ -85,8 +82,7 @@ Block block_of(std::byte* data, const BlockRows& rows, std::size_t rowbytes) {
   return block;
 }
 
-/// Tells the operation the counts of all pairs where they are known, for the exchange of them is then not
-/// needed.
+/// Tells the operation the counts of all pairs where they are known: they need not be exchanged.
 void describe_counts(TAPA_Selection_s& selection, std::size_t rowbytes, Operation& operation) {
   Exchange& exchange = operation.call().exchange;
   const std::lock_guard lock(selection.mutex);
@@ -137,8 +133,9 @@ int run_select(const SelectCall& call, Mode mode, MPI_Request* request = nullptr
     require_selection(call.selection);
     if (mode != Mode::blocking) require_request(request);
     auto operation = begin(call, mode);
+    Route never_mpis;
     if (mode == Mode::blocking)
-      run_to_end(std::move(operation));
+      run_to_end(std::move(operation), never_mpis);
     else if (!submit_operation(std::move(operation), call.selection->rows, call.selection->comm, request))
       refuse(MPI_ERR_OTHER, "too many persistent requests of this communicator live");
   });
@@ -155,7 +152,8 @@ int TAPA_Selection_create(const int sendrows[], const int recvrows[], const int 
     made->state = ready_state(comm);
     made->comm = comm;
     made->rows = agree_on_selection(
-        *made->state, comm, {sendrows, recvrows, nactive, active, one_list != 0, boundary, selection != nullptr});
+        *made->state, comm,
+        {sendrows, recvrows, nactive, active, one_list != 0, boundary, selection != nullptr});
     static std::atomic<std::size_t> serials{0};
     made->serial = ++serials;
     *selection = made.release();

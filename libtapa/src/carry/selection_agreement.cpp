@@ -75,8 +75,8 @@ class SelectionAgreement {
         comm_(comm),
         arguments_(arguments),
         topology_(state.parts()->rules->topology),
-        rank_(state.rank()),
-        ranks_(state.size()) {}
+        rank_(state.rank),
+        ranks_(state.size) {}
 
   [[nodiscard]] std::shared_ptr<const RowSelection> run() {
     together(MPI_ERR_ARG, " passed wrong arguments or has no memory, its own message says which",

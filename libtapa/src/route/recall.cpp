@@ -91,7 +91,7 @@ bool passes(Form form, const void* sendbuf, MPI_Datatype sendtype, const void* r
 
 void remember_forwarded(const Arguments& a) {
   KnownComm* const known = known_comm(a.comm);
-  if (known == nullptr || known->state == nullptr || !known->state->given_up()) return;
+  if (known == nullptr || known->state == nullptr || !known->state->given_up) return;
   if (a.form == Form::w || a.large || gpu_was_in_use()) return;
   if (report_is_wanted()) return;  // which counts each call
   const std::uint64_t freed = freed_types.load(std::memory_order_acquire);
