@@ -49,7 +49,7 @@ class Operation {
     mpi_seconds_.reset();
     call_.tags = {};
     window_.begin();
-    judging_ = by_memory_ = false;
+    judging_ = false;
     choosing_.begin();
     started_ = PMPI_Wtime();
     watch_ = {call_.function, call_.rules->timeout, started_};
@@ -150,38 +150,29 @@ class Operation {
   }
 
  private:
-  /// Runs MPI's own all-to-all beside a call, now and then.
-  static std::optional<double> seconds_of_mpi(const Call& call, std::size_t bytes_per_pair,
-                                              const PlanEntry& entry) {
-    if (call.mode != Mode::blocking || call.comm == MPI_COMM_NULL || call.rules->report != Reporting::on)
-      return std::nullopt;
-    if (!call.state->parts()->report.sample_due(call.function, bytes_per_pair, entry.text))
-      return std::nullopt;
-    return sample_mpi(call.exchange, call.comm);
-  }
-
-  /// For the explanation and the report. `bytes_per_pair`: 0 where no mean is agreed; then this rank's does.
-  static void tell(const Call& call, std::size_t bytes_per_pair, PlanEntry& entry, double seconds,
-                   const std::optional<double>& mpi_seconds) {
-    CommState& state = *call.state;
-    if (call.rules->explain && state.rank == 0 && !entry.explained.exchange(true))
-      print_line(explanation(entry, call.function, state.size, seconds));
-    if (call.rules->report == Reporting::off) return;
+  /// For the explanation and the report.
+  void tell(double seconds) {
+    CommState& state = *call_.state;
+    PlanEntry& entry = *choosing_.entry();
+    const std::vector<Block>& recv = call_.exchange.recv;
+    if (call_.rules->explain && state.rank == 0 && !entry.explained.exchange(true))
+      print_line(explanation(entry, call_.function, state.size, seconds));
+    if (call_.rules->report == Reporting::off) return;
     std::optional<Sample> sample;
-    if (mpi_seconds) sample = Sample{seconds, *mpi_seconds};
-    const std::uint64_t sent = total_bytes(call.exchange.send);
-    if (bytes_per_pair == 0) bytes_per_pair = sent / static_cast<std::size_t>(state.size);
+    if (mpi_seconds_) sample = Sample{seconds, *mpi_seconds_};
+    const std::uint64_t sent = total_bytes(call_.exchange.send);
+    const std::size_t agreed = choosing_.bytes_per_pair(call_.exchange);  // 0: the ranks had no reason to
+    const std::size_t bytes = agreed != 0 ? agreed : sent / static_cast<std::size_t>(state.size);
     const auto parts = state.parts();
-    if (!call.exchange.uniform) note_traffic(call.exchange.send, parts->traffic);
-    if (call.mode == Mode::blocking) {
+    if (!call_.exchange.uniform) note_traffic(call_.exchange.send, parts->traffic);
+    if (call_.mode == Mode::blocking) {
       parts->report.next_blocking();
       const auto is_heard = [&](const Block& block) {
-        return block.bytes > 0 || &block == &call.exchange.recv[static_cast<std::size_t>(state.rank)];
+        return block.bytes > 0 || &block == &recv[static_cast<std::size_t>(state.rank)];
       };
-      if (std::ranges::all_of(call.exchange.recv, is_heard))
-        note_time(state, *parts, sent + total_bytes(call.exchange.recv), seconds);
+      if (std::ranges::all_of(recv, is_heard)) note_time(state, *parts, sent + total_bytes(recv), seconds);
     }
-    parts->report.count(call.function, bytes_per_pair, entry.text, {}, sent, seconds, sample);
+    parts->report.count(call_.function, bytes, entry.text, {}, sent, seconds, sample);
   }
 
   enum class Stage : std::uint8_t {
@@ -310,8 +301,7 @@ class Operation {
   }
 
   void after_turn() {
-    by_memory_ = !judging_ && choosing_.goes_through_memory(call_);
-    if (by_memory_) {
+    if (!judging_ && choosing_.goes_through_memory(call_)) {
       stage_ = Stage::plan;  // who comes, and with which counts, is seen there
     } else if (call_.rules->timeout > 0) {
       numbers_.start_arrivals(call_);
@@ -341,8 +331,12 @@ class Operation {
     } else {
       if (!run_.claim()) return false;
       try {
-        mpi_seconds_ = seconds_of_mpi(call_, choosing_.bytes_per_pair(call_.exchange), *run_.entry());
-        if (mpi_seconds_) started_ = PMPI_Wtime();
+        if (call_.comm != MPI_COMM_NULL && call_.rules->report == Reporting::on &&
+            call_.state->parts()->report.sample_due(call_.function, choosing_.bytes_per_pair(call_.exchange),
+                                                    run_.entry()->text)) {
+          mpi_seconds_ = sample_mpi(call_.exchange, call_.comm);
+          if (mpi_seconds_) started_ = PMPI_Wtime();
+        }
         run_.begin(call_);
       } catch (...) {
         run_.unclaim();
@@ -361,7 +355,7 @@ class Operation {
     if (run_.entry() == nullptr) return;
     const double seconds = PMPI_Wtime() - started_;
     choosing_.end(call_, seconds, run_.bytes_through_memory());
-    tell(call_, choosing_.bytes_per_pair(call_.exchange), *choosing_.entry(), seconds, mpi_seconds_);
+    tell(seconds);
   }
 
   void fail(int code, const std::string& message) {
@@ -409,8 +403,7 @@ class Operation {
   HeldTypes types_;  // made of the caller's, which may be freed
   PersistentWindow window_;
   CallNumbers numbers_;
-  bool judging_ = false;    // the ends of some block differ
-  bool by_memory_ = false;  // shared memory carries it, and whatever is compared is compared there
+  bool judging_ = false;  // the ends of some block differ
   Choosing choosing_;
   Run run_;
   std::optional<double> mpi_seconds_;  // what MPI took beside this run, for the report

@@ -139,17 +139,10 @@ const char* reason_for_mpi(const Arguments& arguments, CommState& state) {
   return uniform_plan(*parts, *bytes, offer)->choice.algorithm == Algorithm::mpi ? reasons::proven : nullptr;
 }
 
-/// Made where there is none yet; null: calls on the communicator are MPI's own.
-CommState* own_state(MPI_Comm comm) {
+/// Null: calls on the communicator are MPI's own. `make`: of registry.hpp.
+CommState* own_state(MPI_Comm comm, std::shared_ptr<CommState> (*make)(MPI_Comm)) {
   CommState* const state = remembered_state(comm);
-  return state != nullptr || is_mpis_own(comm) ? state : state_at(comm, true);
-}
-
-/// The same of a call that sets it up.
-CommState* state_in_set_up(MPI_Comm comm) {
-  if (!is_drop_in() && remembered_state(comm) == nullptr && !is_mpis_own(comm))
-    static_cast<void>(state_to_set_up(comm));
-  return own_state(comm);
+  return state != nullptr || is_mpis_own(comm) ? state : state_at(comm, make);
 }
 
 }  // namespace
@@ -177,7 +170,7 @@ bool is_mpis_own(MPI_Comm comm) {
 
 const Edges* edges_at(MPI_Comm comm, bool nonblocking) {
   if (comm == MPI_COMM_NULL) return nullptr;
-  CommState* const state = own_state(comm);
+  CommState* const state = own_state(comm, state_of);
   return state != nullptr ? state->edges(nonblocking) : nullptr;
 }
 
@@ -193,7 +186,7 @@ Route decide_comm(const Arguments& arguments, bool alone) {
   memory::keep_reserve();
   const MPI_Comm comm = arguments.comm;
   if (is_for_mpi_to_refuse(comm)) return left_to_mpi(reasons::wrong);
-  CommState* const state = state_in_set_up(comm);
+  CommState* const state = own_state(comm, state_to_set_up);
   if (state == nullptr) return left_to_mpi(reasons::foreign);
   if (state->size == 1 && !alone) {
     if (is_drop_in()) static_cast<void>(state->welcome(false));  // so it is remembered
@@ -246,7 +239,7 @@ Route decide_nonblocking(const Arguments& arguments) {
     if (is_for_mpi_to_refuse(arguments.comm)) return left_to_mpi(reasons::wrong);
     if (is_mpis_own(arguments.comm)) return left_to_mpi(reasons::foreign);
     if (peers_of(arguments.comm) == 1) return left_to_mpi(reasons::alone);
-    state = state_at(arguments.comm, false);
+    state = state_at(arguments.comm, find_state);
   }
   if (state == nullptr || !state->ready()) {
     if (is_drop_in()) remember_waiting(arguments.comm);
