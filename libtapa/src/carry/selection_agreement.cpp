@@ -70,9 +70,8 @@ int boundary_level(const Topology& topology, const char* boundary) {
 /// One call of TAPA_Selection_create, step by step, all collective over its communicator.
 class SelectionAgreement {
  public:
-  SelectionAgreement(CommState& state, MPI_Comm comm, const SelectionArguments& arguments)
+  SelectionAgreement(CommState& state, const SelectionArguments& arguments)
       : state_(state),
-        comm_(comm),
         arguments_(arguments),
         topology_(state.parts()->rules->topology),
         rank_(state.rank),
@@ -83,12 +82,12 @@ class SelectionAgreement {
              [&] { look_at_own(); });
     collect([&](MPI_Request* request) {
       return TAPA_OWN_MPI(PMPI_Ialltoall)(mine_.data(), kHeaderInts, MPI_INT, theirs_.data(), kHeaderInts,
-                                          MPI_INT, comm_, request);
+                                          MPI_INT, state_.user, request);
     });
     if (!counts_.empty()) {
       collect([&](MPI_Request* request) {
         return PMPI_Iallgather(travelling_.data(), ranks_, MPI_UNSIGNED, counts_.data(), ranks_, MPI_UNSIGNED,
-                               comm_, request);
+                               state_.user, request);
       });
     }
     constexpr const char* failed = " failed, its own message says why";
@@ -96,7 +95,7 @@ class SelectionAgreement {
     collect([&](MPI_Request* request) {
       return TAPA_OWN_MPI(PMPI_Ialltoallv)(arguments_.active, send_counts_.data(), send_displs_.data(),
                                            MPI_INT, incoming_.data(), recv_counts_.data(),
-                                           recv_displs_.data(), MPI_INT, comm_, request);
+                                           recv_displs_.data(), MPI_INT, state_.user, request);
     });
     std::shared_ptr<const RowSelection> made;
     together(MPI_ERR_OTHER, failed, [&] { made = result(); });
@@ -128,11 +127,11 @@ class SelectionAgreement {
       }
     }
     collect([&](MPI_Request* request) {
-      return PMPI_Iallreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, comm_, request);
+      return PMPI_Iallreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, state_.user, request);
     });
     if (first == ranks_) return;
     collect([&](MPI_Request* request) {
-      return PMPI_Ibcast(&told, sizeof told, MPI_BYTE, first, comm_, request);
+      return PMPI_Ibcast(&told, sizeof told, MPI_BYTE, first, state_.user, request);
     });
     if (own) std::rethrow_exception(own);
     refuse(told.code, told.text.data());
@@ -212,7 +211,6 @@ class SelectionAgreement {
   }
 
   CommState& state_;
-  MPI_Comm comm_;
   const SelectionArguments& arguments_;
   std::shared_ptr<const Topology> topology_;
   int rank_;
@@ -227,9 +225,9 @@ class SelectionAgreement {
 
 }  // namespace
 
-std::shared_ptr<const RowSelection> agree_on_selection(CommState& state, MPI_Comm comm,
+std::shared_ptr<const RowSelection> agree_on_selection(CommState& state,
                                                        const SelectionArguments& arguments) {
-  return SelectionAgreement(state, comm, arguments).run();
+  return SelectionAgreement(state, arguments).run();
 }
 
 }  // namespace tapa
