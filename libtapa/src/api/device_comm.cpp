@@ -2,7 +2,6 @@
 #include <mpi.h>
 
 #include <memory>
-#include <string>
 
 #include "api/entry.hpp"
 #include "device/device_error.hpp"
@@ -24,8 +23,7 @@ void free_own(MPI_Comm* comm) {
   delete comm;
 }
 
-/// Made of the library's own where the ranks have one: the program's error handler is not for what fails
-/// here.
+/// Made of the library's own where the ranks have one: what fails here is not for the program's handler.
 int make_own_comm(MPI_Comm of, MPI_Comm* made) {
   std::shared_ptr<CommState> state;
   try {
@@ -33,8 +31,8 @@ int make_own_comm(MPI_Comm of, MPI_Comm* made) {
   } catch (const SetupError&) {  // all ranks know
     return make_private_comm(of, made);
   }
-  const Membership& membership = state->membership();
-  return make_private_comm(of, membership.world->comm(), static_cast<int>(*membership.context), made);
+  const Membership& membership = state->membership;
+  return make_private_comm(of, membership.world->comm, static_cast<int>(*membership.context), made);
 }
 
 /// A communicator of the ranks of one of the program's. All ranks have it, or none.

@@ -4,13 +4,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "carry/memory.hpp"
-#include "carry/mpi.hpp"
-#include "carry/requests.hpp"
+#include "carry/carriers.hpp"
 #include "comm/call_notes.hpp"
+#include "comm/device_calls.hpp"
 #include "comm/registry.hpp"
 #include "route/decide.hpp"
-#include "route/recall.hpp"
 #include "run/device_memory.hpp"
 #include "run/staged_call.hpp"
 #include "run/world.hpp"
@@ -39,20 +37,19 @@ void run_on_device(const Arguments& arguments, CommState& state) {
   calls.run(arguments);
   if (state.rules().report == Reporting::off) return;
   const double seconds = PMPI_Wtime() - began;
-  const std::size_t bytes = calls.bytes_sent();
-  const auto parts = state.parts();
-  note_traffic(calls, arguments.form == Form::uniform, parts->traffic);
-  parts->report.next_blocking();
-  parts->report.count(arguments.function, bytes / static_cast<std::size_t>(state.size()), "device", {}, bytes,
-                      seconds, std::nullopt);
+  {
+    const auto parts = state.parts();
+    note_traffic(calls, arguments.form == Form::uniform, parts->traffic);
+    parts->report.next_blocking();
+  }
+  note_call(state, arguments.function, "device", calls.bytes_sent(), seconds);
 }
 
 bool carry(const Arguments& arguments, Route& route);
 
-/// Where MPI is to carry it out, it gets other copies: its error handler may not return, so these may not be
-/// alive then.
+/// MPI gets other copies: its error handler may not return, so these may not be alive then.
 bool run_staged(const Arguments& arguments, Route& route) {
-  StagedCall staged(arguments, route.state->size(), *cuda_driver());
+  StagedCall staged(arguments, route.state->size, *cuda_driver());
   staged.fetch();
   route = claim(staged.arguments(), *route.state);
   if (!carry(staged.arguments(), route)) {
@@ -105,8 +102,7 @@ void find_route(const Arguments& arguments, Route& route) {
   if (route.carrier != Carrier::mpi) route = decide_blocking(arguments, *route.state);
 }
 
-/// While MPI carries a call out nothing may be alive here that needs a destructor. Of this file alone: else
-/// the compiler would not put it in its place.
+/// Nothing may be alive here that needs a destructor while MPI carries a call out. Inlined, as it is local.
 template <Mode mode>
 int run_guarded(const Arguments& arguments, MPI_Request* request) {
   static_assert(std::is_trivially_destructible_v<Route>);
@@ -140,7 +136,7 @@ void require_own_comm(MPI_Comm comm) {
 std::shared_ptr<CommState> ready_state(MPI_Comm comm) {
   require_own_comm(comm);
   auto state = state_to_set_up(comm);
-  state->set_up(comm);
+  state->set_up();
   return state;
 }
 

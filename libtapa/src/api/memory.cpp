@@ -1,7 +1,5 @@
 // The entry points that give memory which other ranks can map.
-#include <string>
 
-#include "api/entry.hpp"
 #include "run/error.hpp"
 #include "tapa/tapa.h"
 #include "transport/arena.hpp"

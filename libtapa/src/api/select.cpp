@@ -3,16 +3,13 @@
 #include <atomic>
 #include <mutex>
 #include <numeric>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "api/entry.hpp"
-#include "carry/requests.hpp"
+#include "carry/carriers.hpp"
 #include "carry/selection_agreement.hpp"
 #include "route/check_arguments.hpp"
 #include "run/device_memory.hpp"
-#include "run/error.hpp"
 #include "run/selection.hpp"
 #include "tapa/tapa.h"
 
@@ -21,7 +18,6 @@ using namespace tapa;
 /// What the handle points to. Operations hold the inner part, so that freeing the handle early does no harm.
 struct TAPA_Selection_s {
   std::shared_ptr<CommState> state;
-  MPI_Comm comm = MPI_COMM_NULL;  ///< the caller's, for its error handler
   std::shared_ptr<const RowSelection> rows;
   std::size_t serial = 0;  ///< alike on no two selections of this process
 
@@ -51,7 +47,7 @@ void require_selection(TAPA_Selection selection) {
 }
 
 MPI_Comm comm_of(TAPA_Selection selection) {
-  return selection == TAPA_SELECTION_NULL ? MPI_COMM_NULL : selection->comm;
+  return selection == TAPA_SELECTION_NULL ? MPI_COMM_NULL : selection->state->user;
 }
 
 void check_side(const char* buffer_name, const void* buffer, const char* displs_name, const MPI_Aint* displs,
@@ -85,8 +81,7 @@ Block block_of(std::byte* data, const BlockRows& rows, std::size_t rowbytes) {
   return block;
 }
 
-/// Tells the operation the counts of all pairs where they are known, for the exchange of them is then not
-/// needed.
+/// Tells the operation the counts of all pairs where they are known: they need not be exchanged.
 void describe_counts(TAPA_Selection_s& selection, std::size_t rowbytes, Operation& operation) {
   Exchange& exchange = operation.call().exchange;
   const std::lock_guard lock(selection.mutex);
@@ -118,7 +113,7 @@ std::unique_ptr<Operation> begin(const SelectCall& call, Mode mode) {
     require_host_memory(call.recvbuf, "recvbuf", kNoGpu);
   }
   auto operation = begin_operation(selection.state, mode, call.function,
-                                   mode == Mode::blocking ? selection.comm : MPI_COMM_NULL);
+                                   mode == Mode::blocking ? selection.state->user : MPI_COMM_NULL);
   Exchange& exchange = operation->call().exchange;
   exchange = {};
   const auto row = static_cast<MPI_Aint>(call.rowbytes);
@@ -137,9 +132,11 @@ int run_select(const SelectCall& call, Mode mode, MPI_Request* request = nullptr
     require_selection(call.selection);
     if (mode != Mode::blocking) require_request(request);
     auto operation = begin(call, mode);
+    Route never_mpis;
     if (mode == Mode::blocking)
-      run_to_end(std::move(operation));
-    else if (!submit_operation(std::move(operation), call.selection->rows, call.selection->comm, request))
+      run_to_end(std::move(operation), never_mpis);
+    else if (!submit_operation(std::move(operation), call.selection->rows, call.selection->state->user,
+                               request))
       refuse(MPI_ERR_OTHER, "too many persistent requests of this communicator live");
   });
 }
@@ -153,9 +150,8 @@ int TAPA_Selection_create(const int sendrows[], const int recvrows[], const int 
   return guarded(comm, "TAPA_Selection_create", [&] {
     auto made = std::make_unique<TAPA_Selection_s>();
     made->state = ready_state(comm);
-    made->comm = comm;
     made->rows = agree_on_selection(
-        made->state, {sendrows, recvrows, nactive, active, one_list != 0, boundary, selection != nullptr});
+        *made->state, {sendrows, recvrows, nactive, active, one_list != 0, boundary, selection != nullptr});
     static std::atomic<std::size_t> serials{0};
     made->serial = ++serials;
     *selection = made.release();

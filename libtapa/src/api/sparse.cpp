@@ -1,21 +1,22 @@
-// The entry points of the sparse exchange.
-#include "carry/sparse.hpp"
+// The entry points of the sparse exchange, which goes through memory that all ranks share, else by messages.
+#include <sched.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <exception>
-#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "api/entry.hpp"
+#include "comm/call_notes.hpp"
 #include "memory/reserve.hpp"
 #include "route/check_arguments.hpp"
 #include "route/recall.hpp"
 #include "run/datatype.hpp"
 #include "run/device_memory.hpp"
 #include "run/error.hpp"
+#include "run/poll_to_end.hpp"
 #include "run/world.hpp"
 #include "tapa/tapa.h"
 
@@ -99,8 +100,8 @@ void add_messages(const SparseCall& call, const CommState& state, SparseExchange
   const auto* next = static_cast<const std::byte*>(call.sendbuf);
   for (int i = 0; i < call.ndestinations; ++i) {
     const int to = call.destinations[i];
-    if (to < 0 || to >= state.size())
-      refuse(MPI_ERR_RANK, element_of("destinations", i), " is ", to, ", expected 0 to ", state.size() - 1);
+    if (to < 0 || to >= state.size)
+      refuse(MPI_ERR_RANK, element_of("destinations", i), " is ", to, ", expected 0 to ", state.size - 1);
     const std::size_t bytes = message_bytes(call, i, element);
     if (!exchange.add(to, {next, bytes})) refuse_duplicate(call, i);
     if (bytes > 0) next += bytes;
@@ -132,6 +133,56 @@ TAPA_Received packed(const SparseInbox& inbox, std::size_t element) {
   return received.release();
 }
 
+/// Alike on all ranks.
+bool goes_through_memory(CommState& state) {
+  const Rules& rules = state.rules();
+  return !rules.mpi_is_forced && rules.topology->nodes() == 1 && state.parts()->regions.available();
+}
+
+struct Release {
+  void operator()(ShmBuffers* buffers) const { buffers->release(); }
+};
+
+/// The memory of a communicator's exchanges, when all earlier calls have begun and none uses it any more.
+std::unique_ptr<ShmBuffers, Release> claim(CommState& state, Watch& watch) {
+  for (;;) {
+    {
+      const auto parts = state.parts();
+      ShmBuffers& common = parts->regions.common();
+      if (parts->order.idle() && common.claim()) return std::unique_ptr<ShmBuffers, Release>(&common);
+    }
+    Progress::relay();
+    state.waiter().drive_mpi();
+    watch.look([] { return std::string("waits for an earlier call of this communicator"); });
+    sched_yield();
+  }
+}
+
+/// Carries out a communicator's exchange, with the messages added to it. Throws CallError, TransportError.
+void run_sparse(CommState& state) {
+  const Rules& rules = state.rules();
+  SparseExchange& exchange = state.sparse_exchange();
+  const std::size_t bytes = exchange.bytes_sent();
+  const double began = rules.report != Reporting::off ? PMPI_Wtime() : 0;
+  if (rules.report != Reporting::off) note_traffic(exchange.messages(), state.parts()->traffic);
+  const bool by_memory = goes_through_memory(state);
+  Watch watch(kFunction, rules.timeout);
+  const auto finish = [&] {
+    poll_to_end(exchange, by_memory, state.waiter(), watch, [&] { return exchange.waits_for(); });
+  };
+  if (by_memory) {
+    const auto buffers = claim(state, watch);
+    exchange.begin(*buffers);
+    finish();
+  } else {
+    const int tag = state.parts()->order.sparse_tag();
+    exchange.begin(state.space, tag);
+    finish();
+  }
+  if (rules.report == Reporting::off) return;
+  note_call(state, kFunction, by_memory ? "memory" : "messages", bytes, PMPI_Wtime() - began);
+}
+
 /// All ranks take part, also those whose call is wrong, so that none waits for ever.
 TAPA_Received exchange_sparsely(const SparseCall& call, CommState& state) {
   SparseExchange& exchange = state.sparse_exchange();
@@ -143,7 +194,7 @@ TAPA_Received exchange_sparsely(const SparseCall& call, CommState& state) {
     wrong = std::current_exception();
     exchange.be_wrong();
   }
-  run_sparse(kFunction, state);
+  run_sparse(state);
   if (wrong) std::rethrow_exception(wrong);
   require_all_right(exchange);
   return packed(exchange.inbox(), element_bytes(call.datatype));

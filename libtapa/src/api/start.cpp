@@ -2,10 +2,7 @@
 #include <algorithm>
 #include <string>
 
-#include "carry/mpi.hpp"
-#include "carry/requests.hpp"
-#include "run/error.hpp"
-#include "run/progress.hpp"
+#include "carry/carriers.hpp"
 #include "run/world.hpp"
 #include "tapa/tapa.h"
 
@@ -13,8 +10,7 @@ using namespace tapa;
 
 namespace {
 
-/// Throws CallError unless the request is persistent, of this library, and not active; `name` is the
-/// argument's.
+/// Throws CallError unless the request `name` is persistent, of this library, and not active.
 void require_inactive(MPI_Request request, const std::string& name, bool to_start) {
   switch (Progress::instance().state(request)) {
     case Progress::State::idle:
@@ -61,8 +57,8 @@ bool left_to_mpi(const MPI_Request requests[], int count) {
   });
 }
 
-/// Runs `ours`, or `mpis` where the requests are MPI's own: it then tells error handlers itself, so nothing
-/// may be alive here.
+/// Runs `ours`, or `mpis` where the requests are MPI's own: nothing may be alive here, as its handler is
+/// called.
 template <class Ours, class Mpis>
 int run(const char* function, const MPI_Request requests[], int count, const Ours& ours, const Mpis& mpis) {
   if (requests != nullptr && count > 0 && left_to_mpi(requests, count)) {

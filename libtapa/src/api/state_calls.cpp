@@ -1,15 +1,11 @@
 // The entry points for communicator state, options, errors and version.
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <exception>
-#include <stdexcept>
-#include <vector>
 
 #include "api/entry.hpp"
 #include "comm/past_calls.hpp"
 #include "comm/registry.hpp"
-#include "plan/choice.hpp"
 #include "report/report.hpp"
 #include "route/ways.hpp"
 #include "run/error.hpp"
@@ -52,15 +48,15 @@ void begin_drop_in() noexcept {
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   try {
     const std::shared_ptr<World> world = World::make(MPI_COMM_WORLD, {});
-    if (!world->options()->settings().enable) return;
+    if (!world->shared.options->settings().enable) return;
     World::set_of_process(world);
-    if (world->mates().size() > 1 && !world->arena() && world->nodes() == 1) {
+    if (world->mates.size() > 1 && !world->arena && world->nodes == 1) {
       if (rank == 0) warn_all_is_mpis("the ranks of this node can share no memory");
       return;
     }
     Progress::instance().settle();
-    if (world->size() > 1) state_of(MPI_COMM_WORLD)->set_up_whole(world, began);
-    if (world->size() > 1) watch_for_past_calls();
+    if (world->size > 1) state_of(MPI_COMM_WORLD)->set_up_whole(world, began);
+    if (world->size > 1) watch_for_past_calls();
   } catch (const SetupError& e) {  // all ranks know
     if (rank == 0) warn_all_is_mpis(e.what());
   } catch (const std::exception& e) {  // this rank may be the only one that knows: nobody could go on
@@ -105,10 +101,10 @@ int TAPA_Comm_plan(MPI_Comm comm, size_t bytes, char* plan, int size, int* lengt
 int TAPA_Comm_level(MPI_Comm comm, int peer, int* level, char* name, int size) {
   return guarded(comm, "TAPA_Comm_level", [&] {
     const auto state = ready_state(comm);
-    if (peer < 0 || peer >= state->size())
-      refuse(MPI_ERR_RANK, "peer is ", peer, ", expected 0 to ", state->size() - 1);
+    if (peer < 0 || peer >= state->size)
+      refuse(MPI_ERR_RANK, "peer is ", peer, ", expected 0 to ", state->size - 1);
     const auto topology = state->parts()->rules->topology;
-    const int found = topology->level_of(state->rank(), peer);
+    const int found = topology->level_of(state->rank, peer);
     if (level != nullptr) *level = found;
     if (name != nullptr) copy_text(topology->levels[static_cast<std::size_t>(found)].name, name, size);
   });
@@ -130,8 +126,7 @@ const char* TAPA_Last_error(void) {
   return last_error();
 }
 
-/// Goes the way of a program's first calls, on this rank alone: else these would wait for pages and for
-/// symbols.
+/// A program's first calls, on this rank alone: else these would wait for pages and for symbols.
 static void warm_up() {
   char from = 0;
   char to = 0;

@@ -3,11 +3,14 @@
 /// earlier run's result or by the model, and what it has decided is looked at again now and then.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autotune/autotuning.hpp"
@@ -44,15 +47,42 @@ class Competition {
  public:
   /// `terms` and `earlier` (null: there was no run) are kept; a call of `bytes` and this offer begins it.
   Competition(Terms& terms, const ProbeKey& key, std::vector<Choice> choices, const SizeResult* earlier,
-              std::size_t bytes, Offer offer);
+              std::size_t bytes, Offer offer)
+      : terms_(terms), key_(key), now_(compete(std::move(choices))) {
+    if (earlier != nullptr && key.mpi && !key.edges) begin_from(*earlier, offer);
+    tried_ = tried_ || earlier_ != nullptr || !terms.budget.limited() ||
+             (terms.source.one_choice() && !terms.source.memory_first());
+    if (!tried_) trust_model(bytes, offer);
+  }
 
   [[nodiscard]] const Autotuning& now() const { return now_; }
   /// The last one that has ended, or null.
   [[nodiscard]] const Autotuning* ended() const { return now_.complete() ? &now_ : before_.get(); }
   /// What is known, as far as another run could use it. `aging`: see Autotuner::results().
-  [[nodiscard]] SizeResult result(int aging) const;
+  [[nodiscard]] SizeResult result(int aging) const {
+    const bool renewed = held_ && earlier_ != nullptr && earlier_->day < aging;
+    SizeResult size;
+    if (earlier_ != nullptr && !renewed) {
+      size = *earlier_;
+    } else {
+      const Autotuning& found = before_ ? *before_ : now_;
+      size = {key_.uniform, key_.size_class, found.complete(), 0, 0, found.known()};
+    }
+    size.calls = static_cast<int>(std::min<std::uint64_t>(calls_, INT32_MAX));
+    return size;
+  }
   /// For the log: the best first.
-  [[nodiscard]] std::string outcome() const;
+  [[nodiscard]] std::string outcome() const {
+    std::string text = std::string(key_.edges ? "along edges " : "") +
+                       (key_.uniform ? "equal blocks of " : "blocks of a mean of ") +
+                       std::to_string(key_.size_class) + " bytes and more were tuned:";
+    for (const std::size_t i : now_.ranking()) {
+      text += (text.back() == ':' ? " " : ", ") + to_string(now_.choices()[i]) + " " +
+              in_microseconds(now_.times().median(i)) + " in " + std::to_string(now_.times().calls_of(i)) +
+              " calls";
+    }
+    return text;
+  }
 
   /// Whether the next call takes the same way as the last one, and is no probe.
   [[nodiscard]] bool repeats() const { return now_.complete() ? until_review_ > 0 : now_.resting(); }
@@ -65,6 +95,7 @@ class Competition {
       --until_review_;
     }
   }
+
   /// A probe has taken so long, and this rank has sent so many bytes.
   void record(double seconds, std::uint64_t sent) {
     if (!now_.complete() && !now_.round_over()) now_.record(seconds, sent);
@@ -74,23 +105,164 @@ class Competition {
   [[nodiscard]] bool needs_review() const {
     return before_ != nullptr || (now_.complete() && until_review_ == 0);
   }
+
   /// The winner and MPI compete once more where it is time for that.
-  void review();
+  // Probes may have been disturbed, and what is fast can change.
+  void review() {
+    if (!needs_review() || before_ != nullptr) return;
+    before_ = std::make_unique<Autotuning>(std::move(now_));
+    const auto& ranking = before_->ranking();
+    const auto& choices = before_->choices();
+    const Choice plan = choices[ranking[is_mpi(choices[ranking.front()]) ? 1 : 0]];
+    now_ = terms_.source.memory_first() ? trial(plan, {}) : compete({plan, {Algorithm::mpi}});
+  }
 
   /// Whether all ranks know the slowest rank's times of a round that is over; called until it is so, by the
   /// operation whose turn it is, whose tag that is, with no lock held, as MPI is called. Throws CallError.
-  [[nodiscard]] bool agree(const MessageSpace& space, int tag, int rank);
+  [[nodiscard]] bool agree(const MessageSpace& space, int tag, int rank) {
+    const auto seconds = now_.seconds();
+    const auto bytes = now_.bytes();
+    if (!agreeing_) {
+      // Numbers that are not negative are in order as their bits are.
+      std::vector<std::uint64_t> numbers;
+      for (const double one : seconds) numbers.push_back(std::bit_cast<std::uint64_t>(one));
+      numbers.insert(numbers.end(), bytes.begin(), bytes.end());
+      std::vector<Combine> how(seconds.size(), Combine::max);
+      how.resize(numbers.size(), Combine::sum);
+      times_.start(space, tag, rank, static_cast<int>(space.in_world.size()), numbers, how);
+      agreeing_ = true;
+    }
+    if (!times_.test()) return false;
+    const auto result = times_.result();
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+      seconds[i] = std::bit_cast<double>(result[i]);
+      bytes[i] = result[seconds.size() + i];
+    }
+    agreeing_ = false;
+    return true;
+  }
   /// The round is over and agreed on.
-  void end_round(std::size_t bytes, Offer offer);
+  void end_round(std::size_t bytes, Offer offer) {
+    now_.end_round();
+    if (!now_.complete()) {
+      if (!std::exchange(tried_, true)) trust_model(bytes, offer);
+    } else if (!otherwise_.empty()) {
+      end_trial();
+    } else {
+      before_.reset();
+      earlier_ = nullptr;
+      until_review_ = UINT64_MAX;
+      if (terms_.budget.limited() && key_.mpi && now_.choices().size() > 1) wait_for_review();
+    }
+  }
 
  private:
-  [[nodiscard]] Autotuning compete(std::vector<Choice> choices) const;
-  [[nodiscard]] Autotuning trial(Choice plan, std::vector<double> mpi) const;
-  void begin_trial(Choice plan, std::vector<double> mpi = {});
-  void begin_from(const SizeResult& earlier, Offer offer);
-  void trust_model(std::size_t bytes, Offer offer);
-  void end_trial();
-  void wait_for_review();
+  // Calls after which what was decided is looked at again (at most 130 calls), four times as many, and so on.
+  static constexpr std::uint64_t kFirstReview = 4000;
+  static constexpr unsigned kReviews = 16;
+
+  // By the model: over what it gives a flat exchange, or over what MPI has taken.
+  static constexpr double kSureGain = 1.3;
+
+  // Along edges MPI's first calls make connections, which takes as long as dozens of a plan's calls. Where a
+  // plan should gain far more its trial can wait so long.
+  static constexpr double kFarGain = 1.5;
+  static constexpr std::uint64_t kPutOff = 25;
+
+  static bool is_mpi(const Choice& choice) { return choice.algorithm == Algorithm::mpi; }
+
+  /// The bytes of calls that count for a key, all ranks' together.
+  static std::pair<std::uint64_t, std::uint64_t> bytes_that_count(const ProbeKey& key, std::uint64_t blocks) {
+    if (key.uniform) return {0, UINT64_MAX};
+    return {key.size_class * blocks, std::max<std::uint64_t>(2 * key.size_class, 1) * blocks - 1};
+  }
+
+  [[nodiscard]] Autotuning compete(std::vector<Choice> choices) const {
+    const auto [smallest, largest] = bytes_that_count(key_, terms_.source.blocks(key_.edges));
+    return Autotuning(std::move(choices), terms_.budget, smallest, largest);
+  }
+
+  [[nodiscard]] Autotuning trial(Choice plan, std::vector<double> mpi) const {
+    const auto [smallest, largest] = bytes_that_count(key_, terms_.source.blocks(key_.edges));
+    return Autotuning::trial(std::move(plan), terms_.budget, smallest, largest, std::move(mpi),
+                             terms_.source.memory_first());
+  }
+
+  void begin_trial(Choice plan, std::vector<double> mpi = {}) {
+    otherwise_ = now_.choices();
+    now_ = trial(std::move(plan), std::move(mpi));
+    tried_ = true;
+  }
+
+  /// Goes on where an earlier run has left off.
+  void begin_from(const SizeResult& earlier, Offer offer) {
+    const ResultsStart start = start_from(earlier);
+    const auto has = [&](const Choice& choice) { return terms_.source.possible(choice, offer.memory); };
+    switch (start.kind) {
+      case ResultsStart::Kind::trial:
+        if (!has(start.plan)) return;
+        begin_trial(start.plan);
+        earlier_ = &earlier;
+        break;
+      case ResultsStart::Kind::mpi: {
+        std::vector<PlanResult> known = earlier.plans;
+        std::erase_if(known,
+                      [&](const PlanResult& plan) { return !is_mpi(plan.choice) && !has(plan.choice); });
+        if (!terms_.source.memory_first())  // not that of std::ranges: clang 14 does not compile it
+          std::stable_partition(known.begin(), known.end(),
+                                [](const auto& plan) { return is_mpi(plan.choice); });
+        if (known.size() < 2) return;  // nothing that MPI could be compared with later
+        now_ = Autotuning::finished(known);
+        earlier_ = &earlier;
+        wait_for_review();
+        break;
+      }
+      case ResultsStart::Kind::compete: {
+        std::vector<Choice> choices = now_.choices();
+        const auto slow = [&](const Choice& choice) {
+          return std::ranges::find(start.without, choice) != start.without.end();
+        };
+        if (std::erase_if(choices, slow) == 0 || choices.size() < 2) return;
+        now_ = compete(std::move(choices));
+      }
+    }
+    ++terms_.used.sizes;
+  }
+
+  /// A program that did not ask for plans has the calls of one that should be far faster than each rank's
+  /// messages to all others, which is what MPI's all-to-all comes to at least, or than what MPI has taken
+  /// where that is known. The plan's calls have to show that it is.
+  void trust_model(std::size_t bytes, Offer offer) {
+    const auto& choices = now_.choices();
+    const auto mpi = std::ranges::find_if(choices, is_mpi);
+    if (mpi == choices.end()) return;
+    if (terms_.source.memory_first()) return begin_trial(choices.front());
+    const auto at = static_cast<std::size_t>(mpi - choices.begin());
+    const std::vector<Candidate> ranked =
+        terms_.source.ranked(bytes, {false, offer.memory, false, key_.edges});
+    const auto flat = std::ranges::find(ranked, Choice{}, &Candidate::choice);
+    const double known = now_.times().median(at);
+    const double other = known > 0 ? known : flat != ranked.end() ? flat->seconds : 0;
+    const auto best = ranked.begin() + (key_.edges && ranked.size() > 1 && flat == ranked.begin() ? 1 : 0);
+    if (std::ranges::find(choices, best->choice) == choices.end() || other < kSureGain * best->seconds)
+      return;
+    begin_trial(best->choice, now_.times().of(at));
+    if (key_.edges && known <= 0 && other >= kFarGain * best->seconds) now_.put_off(kPutOff);
+  }
+
+  void end_trial() {
+    std::vector<Choice> otherwise = std::exchange(otherwise_, {});
+    held_ = now_.ranking().front() == 0;
+    if (!held_ && std::exchange(earlier_, nullptr) != nullptr) ++terms_.used.refuted;
+    if (held_ || terms_.source.one_choice()) return wait_for_review();  // there both have been tried
+    now_ = compete(std::move(otherwise));
+  }
+
+  /// Also in a program that asked for plans: what is known may hold no more.
+  void wait_for_review() {
+    until_review_ = reviews_ < kReviews ? kFirstReview << (2 * reviews_) : UINT64_MAX;
+    ++reviews_;
+  }
 
   Terms& terms_;
   ProbeKey key_;

@@ -8,8 +8,7 @@
 
 namespace tapa {
 
-/// Checks a file's text; `path` is for messages. Throws std::invalid_argument: "cache PATH: $.PLACE: VALUE,
-/// expected ...".
+/// Checks a text. Throws std::invalid_argument: "cache `path`: $.PLACE: VALUE, expected ...".
 [[nodiscard]] Results parse_results(const std::string& text, const std::string& path);
 
 /// The file's text, format "tapa-learnt/1".

@@ -42,8 +42,7 @@ struct Tuning {
   std::vector<Measurement> measurements;
 };
 
-/// Checks a file's text; `path` is for messages. Throws std::invalid_argument: "tuning file PATH: $.PLACE:
-/// VALUE, expected ...".
+/// Checks a text. Throws std::invalid_argument: "tuning file `path`: $.PLACE: VALUE, expected ...".
 [[nodiscard]] Tuning parse_tuning(const std::string& text, const std::string& path);
 
 /// A plan by its text, in any file. Throws std::invalid_argument.

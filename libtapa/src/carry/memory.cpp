@@ -1,14 +1,10 @@
-#include "carry/memory.hpp"
-
 #include <exception>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "carry/requests.hpp"
+#include "carry/carriers.hpp"
 #include "comm/call_notes.hpp"
-#include "run/error.hpp"
 #include "run/log.hpp"
 #include "run/poll_to_end.hpp"
 #include "transport/transport.hpp"
@@ -17,9 +13,8 @@ namespace tapa {
 
 namespace {
 
-/// Ends what a claim has begun, also when the call has failed: gives the buffers back, tells the autotuner
-/// how long a probe took, and the report how long a call did, and what the next call with blocks of other
-/// sizes goes by.
+/// Ends what a claim has begun, also when the call has failed: gives the buffers back, and tells the
+/// autotuner, the report and the next call with blocks of other sizes.
 class Ending {
  public:
   Ending(const Arguments& arguments, const Route& route)
@@ -32,7 +27,7 @@ class Ending {
     const bool reported = state.rules().report != Reporting::off;
     if (reported && !route_.uniform) note_time(state, arguments_, seconds);
     const auto parts = state.parts();
-    if (!route_.uniform) parts->mean.note(state.memory_run().exchange().total_bytes(), state.size());
+    if (!route_.uniform) parts->mean.note(state.memory_run.exchange().total_bytes(), state.size);
     if (route_.tried) parts->tuner.record(route_.key, seconds, route_.sent);
     if (!reported) return;
     const char* const function = arguments_.function;
@@ -43,8 +38,8 @@ class Ending {
                              seconds * static_cast<double>(route_.stands_for));
       return;
     }
-    const std::size_t bytes = route_.sent / static_cast<std::size_t>(state.size());
-    parts->report.count(function, bytes, "memory", {}, route_.sent, seconds, std::nullopt);
+    parts->report.count(function, route_.sent / static_cast<std::size_t>(state.size), "memory", {},
+                        route_.sent, seconds, std::nullopt);
   }
   Ending(const Ending&) = delete;
   Ending& operator=(const Ending&) = delete;
@@ -64,7 +59,7 @@ void begin(const Arguments& arguments, const Route& route, MemoryRun& run) {
         arguments.in_place() ? to : address_at(arguments.send.buffer, blocks.send_first);
     return run.begin_row(*route.buffers, from, to, blocks.bytes);
   }
-  run.begin(*route.buffers, arguments, route.state->size(),
+  run.begin(*route.buffers, arguments, route.state->size,
             !rules.compares() ? MemoryRun::Compare::nothing
             : route.uniform   ? MemoryRun::Compare::sums
                               : MemoryRun::Compare::blocks);
@@ -75,8 +70,8 @@ bool may_be_mpis(const Arguments& arguments) {
   return !arguments.neighbours && (arguments.form == Form::uniform || !arguments.large);
 }
 
-/// A nonblocking call under way.
-class Later {
+/// A nonblocking call under way. On the stack until it is known not to be over at once.
+class Later final : public Task {
  public:
   Later(const Arguments& arguments, const Route& route)
       : function_(arguments.function),
@@ -87,18 +82,27 @@ class Later {
   }
 
   /// Goes on; true when it has ended.
-  bool advance() noexcept {
+  bool look() noexcept {
     if (!ended_ && run([&] { ended_ = memory().advance(); }) && !ended_)
       watch_.look([&] { return waits_for(memory().exchange()); });
     if (ended_ && route_.buffers != nullptr) end();
     return ended_;
   }
-  [[nodiscard]] CommState& state() const { return *route_.state; }
-  [[nodiscard]] int code() const { return code_; }
-  [[nodiscard]] std::string message() const { return std::string(function_) + ": " + message_; }
+  void keep_state() { keep_ = route_.state->shared_from_this(); }
+  /// A program that waits looks several times, as what MPI does between two looks takes longer than one.
+  bool advance() noexcept override {
+    constexpr int kLooks = 8;
+    for (int left = std::exchange(looks_, kLooks); left > 0; --left) {
+      if (look()) return true;
+      Waiter::relax();
+    }
+    return false;
+  }
+  [[nodiscard]] int result() const noexcept override { return code_; }
+  [[nodiscard]] std::string message() const override { return std::string(function_) + ": " + message_; }
 
  private:
-  [[nodiscard]] MemoryRun& memory() const { return state().memory_run(); }
+  [[nodiscard]] MemoryRun& memory() const { return route_.state->memory_run; }
 
   /// False: it has failed, and with that ended.
   template <class Step>
@@ -117,54 +121,32 @@ class Later {
   void end() {
     std::exchange(route_.buffers, nullptr)->release();
     if (code_ != MPI_SUCCESS) log_error(function_, message_.c_str());
-    if (!route_.noted) return;
-    state().parts()->report.count(function_, route_.sent / static_cast<std::size_t>(state().size()), "memory",
-                                  {}, route_.sent, PMPI_Wtime() - began_, std::nullopt);
+    if (route_.noted) note_call(*route_.state, function_, "memory", route_.sent, PMPI_Wtime() - began_);
   }
 
+  std::shared_ptr<CommState> keep_;
   const char* function_;
   Route route_;  // without buffers, once they are given back
   double began_;
   Watch watch_;
+  int looks_ = 1;  // of the next advance()
   bool ended_ = false;
   int code_ = MPI_SUCCESS;
   std::string message_;
-};
-
-/// One that is not over at once: which is known before memory is taken for it.
-class LaterTask final : public Task {
- public:
-  explicit LaterTask(Later call) : keep_(call.state().shared_from_this()), call_(std::move(call)) {}
-
-  /// A program that waits looks several times, as what MPI does between two looks takes longer than one.
-  bool advance() noexcept override {
-    constexpr int kLooks = 8;
-    for (int left = std::exchange(looks_, kLooks); left > 0; --left) {
-      if (call_.advance()) return true;
-      Waiter::relax();
-    }
-    return false;
-  }
-  [[nodiscard]] int result() const noexcept override { return call_.code(); }
-  [[nodiscard]] std::string message() const override { return call_.message(); }
-
- private:
-  std::shared_ptr<CommState> keep_;
-  Later call_;
-  int looks_ = 1;  // of the next advance()
 };
 
 }  // namespace
 
 void start_at_once(const Arguments& arguments, const Route& route, MPI_Request* request) {
   Later call(arguments, route);
-  if (call.advance() && call.code() == MPI_SUCCESS) return check_mpi(Progress::ended(request), "MPI_Isend");
-  submit(std::make_unique<LaterTask>(std::move(call)), request);
+  if (call.look() && call.result() == MPI_SUCCESS) return check_mpi(Progress::ended(request), "MPI_Isend");
+  call.keep_state();
+  submit(std::make_unique<Later>(std::move(call)), request);
 }
 
 bool run_at_once(const Arguments& arguments, Route& route) {
   const Rules& rules = route.state->rules();
-  MemoryRun& run = route.state->memory_run();
+  MemoryRun& run = route.state->memory_run;
   const ShmExchange& exchange = run.exchange();
   const auto sizes_agree = [&] { return !rules.compares() || exchange.sizes_agree(); };
   bool agree = true;

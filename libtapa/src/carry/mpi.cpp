@@ -1,24 +1,18 @@
-#include "carry/mpi.hpp"
-
 #include <atomic>
-#include <exception>
-#include <memory>
 #include <new>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "carry/carriers.hpp"
 #include "carry/mpi_note.hpp"
 #include "route/check_arguments.hpp"
 #include "route/decide.hpp"
 #include "route/recall.hpp"
 #include "run/device_memory.hpp"
-#include "run/error.hpp"
 #include "run/mpi_bytes.hpp"
 #include "run/mpi_call.hpp"
 #include "run/per_thread.hpp"
-#include "run/progress.hpp"
-#include "run/staged_call.hpp"
 #include "run/world.hpp"
 #include "world/drop_in.hpp"
 #include "world/process_options.hpp"
@@ -72,8 +66,7 @@ bool needs_arrays(const Arguments& arguments) {
   return MPI_VERSION < 4 && arguments.large && arguments.form != Form::uniform;
 }
 
-/// Throws CallError where nothing would complete a nonblocking call; `what`: why MPI alone cannot carry it
-/// out.
+/// Throws CallError where nothing would complete a nonblocking call that MPI alone cannot: `what`.
 void require_progress(const char* what) {
   if (world_began() && Progress::instance().driver() != Driver::none) return;
   refuse(MPI_ERR_UNSUPPORTED_OPERATION, what,
@@ -187,8 +180,7 @@ bool wants_bytes(const Arguments& arguments) {
   return !right;
 }
 
-/// Whether MPI gets a call as it was made wherever its buffers are: as the ranks have agreed, or it refuses
-/// it.
+/// Whether MPI gets a call as it was made wherever its buffers are: it is agreed, or MPI refuses it.
 bool goes_as_made(const Arguments& arguments, const Route& route) {
   if (arguments.neighbours || route.reason == reasons::wrong) return true;
   return route.state != nullptr && route.state->rules().device.mpi_takes;
@@ -267,7 +259,7 @@ void hand_over(const Arguments& arguments, Mode mode, Route& route) {
 }
 
 int run_by_mpi(const Arguments& arguments, const Route& route, Mode mode, MPI_Request* request) {
-  MpiNote note(arguments, route);
+  const MpiNote note(arguments, route);
   Given given;
   int code = guarded(arguments.comm, arguments.function, [&] { given = prepare(arguments, route, mode); });
   if (code != MPI_SUCCESS) return note.end(code);

@@ -1,5 +1,3 @@
-#include "carry/requests.hpp"
-
 #include <sched.h>
 
 #include <chrono>
@@ -8,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "carry/carriers.hpp"
 #include "run/locked.hpp"
 #include "run/log.hpp"
 
@@ -69,13 +68,13 @@ class OperationTask final : public Task {
     if (!operation_->advance(false)) return false;
     if (staged_ && result() == MPI_SUCCESS) copied_ = staged_->try_copy(&StagedCall::put_back, copy_message_);
     if (result() == MPI_SUCCESS) return true;
-    const bool seen = operation_->outcome().seen == CallError::Seen::everywhere;
-    if (!seen || operation_->call().state->rank() == 0) log_error(operation_->call().function, words());
+    const bool seen = operation_->outcome.seen == CallError::Seen::everywhere;
+    if (!seen || operation_->call().state->rank == 0) log_error(operation_->call().function, words());
     if (fatal_) PMPI_Abort(MPI_COMM_WORLD, result());
     return true;
   }
   [[nodiscard]] int result() const noexcept override {
-    return copied_ == MPI_SUCCESS ? operation_->outcome().code : copied_;
+    return copied_ == MPI_SUCCESS ? operation_->outcome.code : copied_;
   }
   [[nodiscard]] std::string message() const override {
     return std::string(operation_->call().function) + ": " + words();
@@ -83,7 +82,7 @@ class OperationTask final : public Task {
 
  private:
   [[nodiscard]] const char* words() const {
-    return (copied_ == MPI_SUCCESS ? operation_->outcome().message : copy_message_).c_str();
+    return (copied_ == MPI_SUCCESS ? operation_->outcome.message : copy_message_).c_str();
   }
 
   std::unique_ptr<Operation> operation_;
@@ -123,15 +122,10 @@ std::unique_ptr<Operation> begin_operation(std::shared_ptr<CommState> state, Mod
 bool run_to_end(std::unique_ptr<Operation> operation, Route& route) {
   complete(*operation);
   const bool mpis = operation->is_mpis(route);
-  const Operation::Outcome outcome = operation->outcome();
+  const Operation::Outcome outcome = operation->outcome;
   release(std::move(operation));
   if (outcome.code != MPI_SUCCESS) throw CallError(outcome.code, outcome.message, outcome.seen);
   return !mpis;
-}
-
-void run_to_end(std::unique_ptr<Operation> operation) {
-  Route none;
-  static_cast<void>(run_to_end(std::move(operation), none));
 }
 
 bool submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<const void> keep, MPI_Comm comm,
@@ -139,7 +133,7 @@ bool submit_operation(std::unique_ptr<Operation> operation, std::shared_ptr<cons
   const bool persistent = operation->call().mode == Mode::persistent;
   if (persistent) {
     complete(*operation);
-    if (const Operation::Outcome outcome = operation->outcome(); outcome.code != MPI_SUCCESS) {
+    if (const Operation::Outcome outcome = operation->outcome; outcome.code != MPI_SUCCESS) {
       release(std::move(operation));
       if (outcome.out_of_tags) return false;
       throw CallError(outcome.code, outcome.message, outcome.seen);

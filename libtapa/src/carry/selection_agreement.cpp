@@ -2,17 +2,19 @@
 
 #include <mpi.h>
 
+#include <array>
+#include <climits>
 #include <cstdint>
-#include <cstring>
+#include <cstdio>
 #include <exception>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "carry/requests.hpp"
 #include "run/error.hpp"
+#include "run/own_mpi.hpp"
+#include "run/poll_to_end.hpp"
 
 namespace tapa {
 
@@ -21,63 +23,13 @@ namespace {
 // With more ranks than this the counts of all pairs are not kept: 4 bytes for each pair, on each rank.
 constexpr int kKnownRanks = 512;
 
-constexpr std::int32_t kNoBoundary = -1;  // a level that the topology does not have
-
-/// What every rank tells every other one first; followed by the sender's travelling rows for all ranks when
-/// there are at most kKnownRanks.
+/// What every rank tells every other one of the block between them.
 struct Header {
-  std::int32_t good;      // whether the sender's arguments were right
-  std::int32_t boundary;  // first level whose messages carry active rows only
-  std::int32_t rows;      // of the block for the receiver
-  std::int32_t active;
+  int boundary;  // first level whose messages carry active rows only
+  int rows;
+  int active;
 };
-
-/// What every rank tells every other one behind a step.
-struct Verdict {
-  enum Kind : std::int32_t { fine, rows, boundary, failed };
-  std::int32_t kind = fine;
-  std::int32_t other = 0;
-  std::int32_t others_value = 0;
-  std::int32_t own_value = 0;
-};
-
-/// Blocks of these sizes, one behind the other.
-std::vector<Block> blocks_of(std::byte* at, const std::vector<std::size_t>& sizes) {
-  std::vector<Block> blocks;
-  for (const std::size_t bytes : sizes) {
-    blocks.emplace_back();
-    blocks.back().data = at;
-    blocks.back().bytes = bytes;
-    at += bytes;
-  }
-  return blocks;
-}
-
-/// Sends blocks to all ranks and receives others. `uniform`: all have the same size, on all ranks.
-void exchange_blocks(const std::shared_ptr<CommState>& state, bool uniform, std::vector<Block> send,
-                     std::vector<Block> recv) {
-  auto operation = begin_operation(state, Mode::blocking, "TAPA_Selection_create");
-  Exchange& e = operation->call().exchange;
-  e = {};
-  e.uniform = uniform;
-  e.uniform_bytes = uniform ? send[0].bytes : 0;
-  e.send = std::move(send);
-  e.recv = std::move(recv);
-  run_to_end(std::move(operation));
-}
-
-/// One record of the same size to and from every rank.
-template <class Record>
-std::vector<Record> exchange_records(const std::shared_ptr<CommState>& state, std::vector<Record> mine,
-                                     std::size_t each) {
-  std::vector<Record> theirs(mine.size());
-  const std::vector<std::size_t> bytes(mine.size() / each, each * sizeof(Record));
-  const auto blocks = [&](std::vector<Record>& records) {
-    return blocks_of(reinterpret_cast<std::byte*>(records.data()), bytes);
-  };
-  exchange_blocks(state, true, blocks(mine), blocks(theirs));
-  return theirs;
-}
+constexpr int kHeaderInts = sizeof(Header) / sizeof(int);
 
 void require_array(const int* array, const char* name) {
   if (array == nullptr) refuse(MPI_ERR_ARG, name, " is null, expected an array");
@@ -87,48 +39,21 @@ void require_count(int value, const char* name, int at) {
   if (value < 0) refuse(MPI_ERR_COUNT, name, "[", at, "] is ", value, ", expected 0 or more");
 }
 
-/// The caller's lists, one for each block.
-class Lists {
- public:
-  Lists(const SelectionArguments& arguments, int ranks) : arguments_(arguments) {
-    require_array(arguments.sendrows, "sendrows");
-    require_array(arguments.recvrows, "recvrows");
-    require_array(arguments.nactive, "nactive");
-    if (!arguments.has_result)
-      refuse(MPI_ERR_ARG, "selection is null, expected the address of a TAPA_Selection");
-    check_counts(ranks);
-    std::size_t first = 0;
-    for (int d = 0; d < ranks; ++d) {
-      first_.push_back(first);
-      if (arguments.one_list && rows(d) == 0) continue;
-      check_active(of(d), rows(d), first, "the block for rank " + std::to_string(d));
-      if (!arguments.one_list) first += static_cast<std::size_t>(arguments.nactive[d]);
-    }
+void check_counts(const SelectionArguments& a, int ranks) {
+  require_array(a.sendrows, "sendrows");
+  require_array(a.recvrows, "recvrows");
+  require_array(a.nactive, "nactive");
+  if (!a.has_result) refuse(MPI_ERR_ARG, "selection is null, expected the address of a TAPA_Selection");
+  bool any = false;
+  for (int i = 0; i < ranks; ++i) {
+    require_count(a.sendrows[i], "sendrows", i);
+    require_count(a.recvrows[i], "recvrows", i);
+    if (i > 0 && a.one_list) continue;
+    require_count(a.nactive[i], "nactive", i);
+    any = any || a.nactive[i] > 0;
   }
-  [[nodiscard]] std::span<const int> of(int dst) const {
-    const bool one = arguments_.one_list;
-    const bool empty = one && rows(dst) == 0;  // blocks without rows have no active ones either
-    const int count = empty ? 0 : arguments_.nactive[one ? 0 : dst];
-    return {arguments_.active + first_[static_cast<std::size_t>(dst)], static_cast<std::size_t>(count)};
-  }
-  [[nodiscard]] std::size_t rows(int dst) const { return static_cast<std::size_t>(arguments_.sendrows[dst]); }
-
- private:
-  void check_counts(int ranks) const {
-    std::int64_t total = 0;
-    for (int i = 0; i < ranks; ++i) {
-      require_count(arguments_.sendrows[i], "sendrows", i);
-      require_count(arguments_.recvrows[i], "recvrows", i);
-      if (i > 0 && arguments_.one_list) continue;
-      require_count(arguments_.nactive[i], "nactive", i);
-      total += arguments_.nactive[i];
-    }
-    if (total > 0) require_array(arguments_.active, "active");
-  }
-
-  const SelectionArguments& arguments_;
-  std::vector<std::size_t> first_;
-};
+  if (any) require_array(a.active, "active");
+}
 
 /// The first level whose messages carry active rows only.
 int boundary_level(const Topology& topology, const char* boundary) {
@@ -142,158 +67,167 @@ int boundary_level(const Topology& topology, const char* boundary) {
          "), \"\" for everywhere, or null");
 }
 
-std::string text_of(int reporter, const Verdict& v) {
-  const std::string other = "rank " + std::to_string(v.other);
-  const std::string self = "rank " + std::to_string(reporter);
-  if (v.kind == Verdict::failed) return self + " failed, its own message says why";
-  if (v.kind == Verdict::rows) {
-    return words(other, " sends ", v.others_value, " rows to ", self, ", which expects ", v.own_value);
-  }
-  return words("boundary is level ", v.others_value, " on ", other, " and level ", v.own_value, " on ", self,
-               ", expected the same on all ranks");
-}
-
-/// The steps of the agreement, as one rank takes them.
+/// One call of TAPA_Selection_create, step by step, all collective over its communicator.
 class SelectionAgreement {
  public:
-  SelectionAgreement(const std::shared_ptr<CommState>& state, const SelectionArguments& arguments)
+  SelectionAgreement(CommState& state, const SelectionArguments& arguments)
       : state_(state),
         arguments_(arguments),
-        topology_(state->parts()->rules->topology),
-        rank_(state->rank()),
-        ranks_(state->size()) {}
+        topology_(state.parts()->rules->topology),
+        rank_(state.rank),
+        ranks_(state.size) {}
 
-  /// Checks the own arguments. A rank that finds them wrong still takes part in the first exchange, so that
-  /// the others do not wait for it for ever.
-  void look_at_own() {
-    try {
-      lists_ = std::make_unique<Lists>(arguments_, ranks_);
-      boundary_ = boundary_level(*topology_, arguments_.boundary);
-      for (int d = 0; d < ranks_; ++d) {
-        send_.push_back(
-            travelling_rows(lists_->rows(d), lists_->of(d), topology_->level_of(rank_, d), boundary_));
-      }
-    } catch (const std::exception&) {
-      wrong_ = std::current_exception();
-    }
-  }
-  void tell_headers() {
-    constexpr std::size_t kHeader = sizeof(Header) / sizeof(std::int32_t);
-    const auto n = static_cast<std::size_t>(ranks_);
-    const std::size_t each = kHeader + (ranks_ <= kKnownRanks ? n : 0);
-    std::vector<std::int32_t> mine(n * each, 0);
-    for (std::size_t d = 0; d < n && !wrong_; ++d) {
-      const auto active = static_cast<std::int32_t>(lists_->of(static_cast<int>(d)).size());
-      const Header header{1, boundary_, arguments_.sendrows[d], active};
-      std::memcpy(&mine[d * each], &header, sizeof header);
-      for (std::size_t i = 0; kHeader + i < each; ++i) {
-        mine[d * each + kHeader + i] = static_cast<std::int32_t>(send_[i].travelling);
-      }
-    }
-    const auto theirs = exchange_records(state_, mine, each);
-    headers_.resize(n);
-    for (std::size_t s = 0; s < n; ++s) {
-      std::memcpy(&headers_[s], &theirs[s * each], sizeof(Header));
-      for (std::size_t i = kHeader; i < each; ++i)
-        counts_.push_back(static_cast<unsigned>(theirs[s * each + i]));
-    }
-    if (wrong_) std::rethrow_exception(wrong_);
-    for (int s = 0; s < ranks_; ++s) {
-      if (header(s).good != 0) continue;
-      refuse(MPI_ERR_ARG, "rank ", s, " passed wrong arguments or has no memory, its own message says which");
-    }
-  }
-  /// All ranks see whether the headers agree, and each has memory for the lists that come.
-  void make_room() {
-    together(verdict(), [&] {
-      for (const Header& theirs : headers_) incoming_.emplace_back(static_cast<std::size_t>(theirs.active));
+  [[nodiscard]] std::shared_ptr<const RowSelection> run() {
+    together(MPI_ERR_ARG, " passed wrong arguments or has no memory, its own message says which",
+             [&] { look_at_own(); });
+    collect([&](MPI_Request* request) {
+      return TAPA_OWN_MPI(PMPI_Ialltoall)(mine_.data(), kHeaderInts, MPI_INT, theirs_.data(), kHeaderInts,
+                                          MPI_INT, state_.user, request);
     });
-  }
-  /// All ranks have it, or none.
-  [[nodiscard]] std::shared_ptr<const RowSelection> result() {
+    if (!counts_.empty()) {
+      collect([&](MPI_Request* request) {
+        return PMPI_Iallgather(travelling_.data(), ranks_, MPI_UNSIGNED, counts_.data(), ranks_, MPI_UNSIGNED,
+                               state_.user, request);
+      });
+    }
+    constexpr const char* failed = " failed, its own message says why";
+    together(MPI_ERR_OTHER, failed, [&] { compare_and_make_room(); });
+    collect([&](MPI_Request* request) {
+      return TAPA_OWN_MPI(PMPI_Ialltoallv)(arguments_.active, send_counts_.data(), send_displs_.data(),
+                                           MPI_INT, incoming_.data(), recv_counts_.data(),
+                                           recv_displs_.data(), MPI_INT, state_.user, request);
+    });
     std::shared_ptr<const RowSelection> made;
-    together({}, [&] {
-      tell_lists();
-      std::vector<BlockRows> recv;
-      for (int s = 0; s < ranks_; ++s) {
-        recv.push_back(travelling_rows(static_cast<std::size_t>(header(s).rows),
-                                       incoming_[static_cast<std::size_t>(s)], topology_->level_of(s, rank_),
-                                       boundary_));
-      }
-      made =
-          std::make_shared<const RowSelection>(rank_, std::move(send_), std::move(recv), std::move(counts_));
-    });
+    together(MPI_ERR_OTHER, failed, [&] { made = result(); });
     return made;
   }
 
  private:
-  [[nodiscard]] const Header& header(int rank) const { return headers_[static_cast<std::size_t>(rank)]; }
-  void tell_lists() {
-    std::vector<Block> send(static_cast<std::size_t>(ranks_));
-    std::vector<Block> recv(send.size());
-    for (int peer = 0; peer < ranks_; ++peer) {
-      const auto at = static_cast<std::size_t>(peer);
-      const std::span<const int> list = lists_->of(peer);
-      send[at].data = reinterpret_cast<std::byte*>(const_cast<int*>(list.data()));  // only read
-      send[at].bytes = list.size_bytes();
-      recv[at].data = reinterpret_cast<std::byte*>(incoming_[at].data());
-      recv[at].bytes = incoming_[at].size() * sizeof(int);
-    }
-    exchange_blocks(state_, false, std::move(send), std::move(recv));
-  }
-  /// The first disagreement that this rank sees.
-  [[nodiscard]] Verdict verdict() const {
-    for (int s = 0; s < ranks_; ++s) {
-      if (header(s).rows != arguments_.recvrows[s]) {
-        return {Verdict::rows, s, header(s).rows, arguments_.recvrows[s]};
-      }
-      if (header(s).boundary != boundary_) return {Verdict::boundary, s, header(s).boundary, boundary_};
-    }
-    return {};
-  }
-  /// Runs a step that may fail, for want of memory. All ranks see all verdicts, so that all fail alike.
+  /// Runs a step in which this rank may find something wrong, or have no memory. If any does all ranks fail:
+  /// it by its own error, the others by the first one's, or by `failed` of that rank.
   template <class Step>
-  void together(Verdict verdict, const Step& step) {
-    std::exception_ptr failure;
+  void together(int code, const char* failed, const Step& step) {
+    struct {
+      int code;
+      std::array<char, 200> text;
+    } told{code, {}};
+    std::exception_ptr own;
+    int first = ranks_;
     try {
       step();
-    } catch (const std::exception&) {
-      failure = std::current_exception();
-      verdict.kind = Verdict::failed;
+    } catch (const std::exception& e) {
+      first = rank_;
+      const auto* const error = dynamic_cast<const CallError*>(&e);
+      if (error != nullptr && error->seen() == CallError::Seen::everywhere) {
+        told.code = error->code();
+        std::snprintf(told.text.data(), told.text.size(), "%s", e.what());
+      } else {
+        own = std::current_exception();
+        std::snprintf(told.text.data(), told.text.size(), "rank %d%s", rank_, failed);
+      }
     }
-    const auto verdicts =
-        exchange_records(state_, std::vector<Verdict>(static_cast<std::size_t>(ranks_), verdict), 1);
-    if (failure) std::rethrow_exception(failure);
-    for (int r = 0; r < ranks_; ++r) {
-      const Verdict& v = verdicts[static_cast<std::size_t>(r)];
-      if (v.kind != Verdict::fine)
-        refuse(v.kind == Verdict::failed ? MPI_ERR_OTHER : MPI_ERR_ARG, text_of(r, v));
+    collect([&](MPI_Request* request) {
+      return PMPI_Iallreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, state_.user, request);
+    });
+    if (first == ranks_) return;
+    collect([&](MPI_Request* request) {
+      return PMPI_Ibcast(&told, sizeof told, MPI_BYTE, first, state_.user, request);
+    });
+    if (own) std::rethrow_exception(own);
+    refuse(told.code, told.text.data());
+  }
+
+  /// Carries out a collective call of MPI's. What other ranks wait for before they come goes on meanwhile.
+  template <class Start>
+  void collect(const Start& start) {
+    PendingCollective pending{MPI_REQUEST_NULL, "TAPA_Selection_create"};
+    check_mpi(start(&pending.request), pending.function);
+    poll_to_end(pending, false, state_.waiter(), {pending.function, state_.rules().timeout},
+                [] { return std::string("waits for the other ranks to make the call"); });
+  }
+
+  void look_at_own() {
+    check_counts(arguments_, ranks_);
+    boundary_ = boundary_level(*topology_, arguments_.boundary);
+    const auto n = static_cast<std::size_t>(ranks_);
+    theirs_.resize(n);
+    if (ranks_ <= kKnownRanks) counts_.resize(n * n);
+    std::int64_t first = 0;
+    for (int d = 0; d < ranks_; ++d) {
+      const int rows = arguments_.sendrows[d];
+      const bool one = arguments_.one_list;
+      const bool none = one && rows == 0;  // blocks without rows have no active ones either
+      const int active = none ? 0 : arguments_.nactive[one ? 0 : d];
+      const std::span list(arguments_.active + first, static_cast<std::size_t>(active));
+      if (!none)
+        check_active(list, static_cast<std::size_t>(rows), static_cast<std::size_t>(first),
+                     "the block for rank " + std::to_string(d));
+      send_.push_back(
+          travelling_rows(static_cast<std::size_t>(rows), list, topology_->level_of(rank_, d), boundary_));
+      travelling_.push_back(static_cast<unsigned>(send_.back().travelling));
+      mine_.push_back({boundary_, rows, active});
+      send_counts_.push_back(active);
+      send_displs_.push_back(static_cast<int>(first));
+      if (!one) first += active;
+      require_ints(first);
     }
   }
 
-  std::shared_ptr<CommState> state_;
+  /// The first disagreement that this rank sees; room for the lists that come.
+  void compare_and_make_room() {
+    const auto differ = [](const auto&... parts) {
+      throw CallError(MPI_ERR_ARG, words(parts...), CallError::Seen::everywhere);
+    };
+    std::int64_t first = 0;
+    for (int s = 0; s < ranks_; ++s) {
+      const Header& h = theirs_[static_cast<std::size_t>(s)];
+      if (h.rows != arguments_.recvrows[s])
+        differ("rank ", s, " sends ", h.rows, " rows to rank ", rank_, ", which expects ",
+               arguments_.recvrows[s]);
+      if (h.boundary != boundary_)
+        differ("boundary is level ", h.boundary, " on rank ", s, " and level ", boundary_, " on rank ", rank_,
+               ", expected the same on all ranks");
+      recv_counts_.push_back(h.active);
+      recv_displs_.push_back(static_cast<int>(first));
+      require_ints(first += h.active);
+    }
+    incoming_.resize(static_cast<std::size_t>(first));
+  }
+
+  [[nodiscard]] std::shared_ptr<const RowSelection> result() {
+    std::vector<BlockRows> recv;
+    for (int s = 0; s < ranks_; ++s) {
+      const auto at = static_cast<std::size_t>(s);
+      const std::span list(incoming_.data() + recv_displs_[at], static_cast<std::size_t>(recv_counts_[at]));
+      recv.push_back(travelling_rows(static_cast<std::size_t>(theirs_[at].rows), list,
+                                     topology_->level_of(s, rank_), boundary_));
+    }
+    return std::make_shared<const RowSelection>(rank_, std::move(send_), std::move(recv), std::move(counts_));
+  }
+
+  static void require_ints(std::int64_t active) {
+    if (active > INT_MAX)
+      refuse(MPI_ERR_COUNT, "the lists of active rows have ", active, " entries, expected at most ", INT_MAX);
+  }
+
+  CommState& state_;
   const SelectionArguments& arguments_;
   std::shared_ptr<const Topology> topology_;
   int rank_;
   int ranks_;
-  int boundary_ = kNoBoundary;
-  std::exception_ptr wrong_;
-  std::unique_ptr<Lists> lists_;
-  std::vector<Header> headers_;
-  std::vector<unsigned> counts_;
-  std::vector<std::vector<int>> incoming_;  ///< lists of the other ranks
+  int boundary_ = 0;
+  std::vector<Header> mine_, theirs_;
   std::vector<BlockRows> send_;
+  std::vector<unsigned> travelling_, counts_;  // rows to each rank; of all pairs
+  std::vector<int> send_counts_, send_displs_, recv_counts_, recv_displs_;
+  std::vector<int> incoming_;  // lists of the other ranks
 };
 
 }  // namespace
 
-std::shared_ptr<const RowSelection> agree_on_selection(const std::shared_ptr<CommState>& state,
+std::shared_ptr<const RowSelection> agree_on_selection(CommState& state,
                                                        const SelectionArguments& arguments) {
-  SelectionAgreement agreement(state, arguments);
-  agreement.look_at_own();
-  agreement.tell_headers();
-  agreement.make_room();
-  return agreement.result();
+  return SelectionAgreement(state, arguments).run();
 }
 
 }  // namespace tapa

@@ -20,9 +20,9 @@ struct SelectionArguments {
   bool has_result;  ///< whether the caller gave a place for the result
 };
 
-/// Collective. Throws CallError on all ranks when an argument of one is wrong, or two disagree about a
-/// block's rows or the boundary; the message names ranks and values.
-[[nodiscard]] std::shared_ptr<const RowSelection> agree_on_selection(const std::shared_ptr<CommState>& state,
+/// Collective over the state's communicator. Throws CallError on all ranks when an argument of one is
+/// wrong, or two disagree about a block's rows or the boundary; the message names ranks and values.
+[[nodiscard]] std::shared_ptr<const RowSelection> agree_on_selection(CommState& state,
                                                                      const SelectionArguments& arguments);
 
 }  // namespace tapa

@@ -3,9 +3,16 @@
 #include <exception>
 #include <utility>
 
+#include "comm/device_calls.hpp"
 #include "comm/registry.hpp"
+#include "plan/choose.hpp"
 #include "report/call_samples.hpp"
+#include "report/report_text.hpp"
+#include "run/error.hpp"
 #include "run/locked.hpp"
+#include "run/world.hpp"
+#include "world/drop_in.hpp"
+#include "world/process_options.hpp"
 
 namespace tapa {
 
@@ -23,8 +30,8 @@ void quietly(const Body& body) noexcept {
 
 /// Whether a rank waits for all others in the call: it may go on without those that send it nothing.
 bool hears_all(const Arguments& a, const CommState& state) {
-  for (int block = 0; block < a.blocks(a.recv, state.size()); ++block) {
-    const bool own = !a.neighbours && block == state.rank();
+  for (int block = 0; block < a.blocks(a.recv, state.size); ++block) {
+    const bool own = !a.neighbours && block == state.rank;
     if (!own && (a.leads_nowhere(a.recv, block) || a.recv.count_of(block) <= 0)) return false;
   }
   return true;
@@ -60,18 +67,18 @@ std::size_t bytes_of(const Arguments& a, const Side& side, int peers) {
 
 void note_time(CommState& state, const CommParts& parts, std::uint64_t bytes, double seconds) noexcept {
   // Other worlds than the process's give their communicators the same numbers.
-  if (state.device_calls() != nullptr || state.membership().world != World::of_process()) return;
+  if (state.device_calls() != nullptr || state.membership.world != World::of_process()) return;
   quietly([&] {
-    keep_sample({state.membership().id(), parts.report.blocking_calls(),
-                 static_cast<std::uint64_t>(state.size()), bytes, seconds});
+    keep_sample({state.membership.id(), parts.report.blocking_calls(), static_cast<std::uint64_t>(state.size),
+                 bytes, seconds});
   });
 }
 
 void note_time(CommState& state, const Arguments& a, double seconds) noexcept {
   quietly([&] {
     const std::uint64_t call = state.parts()->report.blocking_calls();
-    if (!wants_sample(state.membership().id(), call) || !hears_all(a, state)) return;
-    const std::size_t bytes = bytes_of(a, a.sent(), state.size()) + bytes_of(a, a.recv, state.size());
+    if (!wants_sample(state.membership.id(), call) || !hears_all(a, state)) return;
+    const std::size_t bytes = bytes_of(a, a.sent(), state.size) + bytes_of(a, a.recv, state.size);
     note_time(state, *state.parts(), bytes, seconds);
   });
 }
@@ -111,6 +118,12 @@ void note_traffic(const DeviceCalls& calls, bool uniform, Traffic& traffic) noex
   quietly([&] { calls.add_traffic(uniform, traffic); });
 }
 
+void note_call(CommState& state, const char* function, std::string_view plan, std::uint64_t sent,
+               double seconds) {
+  state.parts()->report.count(function, sent / static_cast<std::size_t>(state.size), plan, {}, sent, seconds,
+                              std::nullopt);
+}
+
 void keep_counts(const Membership& membership, int rank, const CommParts& parts) noexcept {
   quietly([&] {
     if (report_is_wanted() && membership.world == World::of_process())
@@ -123,11 +136,31 @@ void keep_counts(const Membership& membership, int rank, const CommParts& parts)
 SentBytes traffic_to(int ranks) {
   SentBytes traffic = *locked<KeptTraffic>();
   for (const auto& state : living_states()) {
-    if (state->membership().world == World::of_process())
-      add_traffic(state->membership(), *state->parts(), traffic);
+    if (state->membership.world == World::of_process())
+      add_traffic(state->membership, *state->parts(), traffic);
   }
   traffic.resize(static_cast<std::size_t>(ranks));
   return traffic;
+}
+
+std::string name_here(std::string_view function) {
+  return name_in_program(function, is_drop_in(), MPI_VERSION < 4);
+}
+
+std::string name_for_report(MPI_Comm comm) {
+  if (!report_is_wanted()) return {};
+  char text[MPI_MAX_OBJECT_NAME] = {};
+  int length = 0;
+  check_mpi(PMPI_Comm_get_name(comm, text, &length), "MPI_Comm_get_name");
+  if (length > 0) return {text, static_cast<std::size_t>(length)};
+  return describe_ranks(ranks_in_world(comm), size_of(MPI_COMM_WORLD));
+}
+
+std::string explanation(const PlanEntry& entry, const char* function, int ranks, double seconds) {
+  std::string line = name_here(function) + ", " + std::to_string(ranks) + " ranks, " +
+                     std::to_string(entry.bytes) + " B per pair: " + entry.text + " (" + entry.why + ")";
+  if (entry.predicted > 0) line += ", predicted " + in_microseconds(entry.predicted);
+  return line + ", first run " + in_microseconds(seconds);
 }
 
 }  // namespace tapa

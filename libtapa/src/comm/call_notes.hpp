@@ -1,10 +1,12 @@
 /// @file
-/// What the report counts of calls beside their rows: times, compared between ranks, and who gets bytes.
+/// What reports and explanations say of calls, beside the report's rows: names, times, who gets bytes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/comm_state.hpp"
@@ -15,8 +17,8 @@ namespace tapa {
 /// The blocking call that the report has numbered last has ended, in which every rank waited for all others.
 /// `parts`: of `state`. Not where ranks agree on the way of GPU buffers first: they wait there.
 void note_time(CommState& state, const CommParts& parts, std::uint64_t bytes, double seconds) noexcept;
-/// The same where blocks may differ; not kept where a rank received nothing from another. Asks MPI about
-/// types: not while the parts are locked.
+/// The same where blocks may differ, and a rank may have received nothing. Asks MPI about types: without
+/// lock.
 void note_time(CommState& state, const Arguments& arguments, double seconds) noexcept;
 
 /// Bytes of the blocks of a side.
@@ -29,6 +31,10 @@ void note_traffic(std::span<const SparseMessage> sent, Traffic& traffic) noexcep
 
 /// Of the device engine's last call. `uniform`: see there.
 void note_traffic(const DeviceCalls& calls, bool uniform, Traffic& traffic) noexcept;
+
+/// Counts a call in the report that `plan` has carried out.
+void note_call(CommState& state, const char* function, std::string_view plan, std::uint64_t sent,
+               double seconds);
 
 /// Keeps what a communicator that ends has counted. `rank`: this process's in it.
 void keep_counts(const Membership& membership, int rank, const CommParts& parts) noexcept;
@@ -44,5 +50,16 @@ struct SentBytes {
 };
 /// To each of so many ranks.
 [[nodiscard]] SentBytes traffic_to(int ranks);
+
+/// A function's name as this program calls it.
+[[nodiscard]] std::string name_here(std::string_view function);
+/// The name that the program gave a communicator, or its ranks; "" where nothing is to be reported. Local.
+[[nodiscard]] std::string name_for_report(MPI_Comm comm);
+
+/// Why a plan is taken that is tried to learn its time.
+inline constexpr const char* kProbed = "being probed";
+/// The line of TAPA_EXPLAIN for a plan, whose first run took so long.
+[[nodiscard]] std::string explanation(const PlanEntry& entry, const char* function, int ranks,
+                                      double seconds);
 
 }  // namespace tapa

@@ -3,6 +3,8 @@
 /// all ranks, as these see the same sequence of collective calls.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -33,7 +35,11 @@ inline constexpr int kPlan = 6;  ///< the first of the plan's channels
 class CallOrder {
  public:
   /// Tags `first` .. `first` + `tags` - 1, kLeastTags at least. `wanted`: of an operation, if there are.
-  explicit CallOrder(int first = 0, int tags = kLeastTags, int wanted = 0);
+  explicit CallOrder(int first = 0, int tags = kLeastTags, int wanted = 0)
+      : first_(first),
+        count_(tags_of(tags, wanted)),
+        half_(static_cast<std::size_t>((tags - kSetAside) / count_ / 2)),
+        used_(2 * half_) {}
   static constexpr int kLeastTags = 1 << 13;
 
   /// The first few tags are for what is agreed from time to time, one at a time.
@@ -50,22 +56,51 @@ class CallOrder {
   [[nodiscard]] bool idle() const { return queue_.empty(); }
 
   /// Tags for the next operation that is not persistent; nothing until who had them before has ended here.
-  [[nodiscard]] std::optional<TagWindow> take_window();
+  [[nodiscard]] std::optional<TagWindow> take_window() {
+    const std::size_t index = next_ % half_;
+    if (used_[index]) return std::nullopt;
+    used_[index] = true;
+    ++next_;
+    return window(index);
+  }
   /// A call that sends no messages here may send some elsewhere: it counts.
   void pass_window() { ++next_; }
   /// Ends the use of tags; an empty window is passed over.
-  void give_back(TagWindow window);
+  void give_back(TagWindow window) {
+    if (window.count == 0) return;
+    used_[static_cast<std::size_t>((window.first - first_ - kSetAside) / window.count)] = false;
+  }
 
   /// A persistent operation takes the first window that is free on all ranks, of blocks of 64 from
   /// start_block() on: its bit is set in all their free_windows().
   static constexpr std::size_t kBlock = 64;
   [[nodiscard]] std::size_t blocks() const { return (half_ + kBlock - 1) / kBlock; }
   [[nodiscard]] std::size_t start_block() const { return block_; }
-  [[nodiscard]] std::uint64_t free_windows(std::size_t block) const;
+
+  [[nodiscard]] std::uint64_t free_windows(std::size_t block) const {
+    std::uint64_t free = 0;
+    for (std::size_t i = 0; i < kBlock && block * kBlock + i < half_; ++i) {
+      if (!used_[half_ + block * kBlock + i]) free |= std::uint64_t{1} << i;
+    }
+    return free;
+  }
   /// Takes the lowest set bit of `free`, what all ranks have free in that block. Precondition: free != 0.
-  [[nodiscard]] TagWindow take_persistent(std::size_t block, std::uint64_t free);
+  [[nodiscard]] TagWindow take_persistent(std::size_t block, std::uint64_t free) {
+    block_ = block;
+    const std::size_t index = half_ + block * kBlock + static_cast<std::size_t>(std::countr_zero(free));
+    used_[index] = true;
+    return window(index);
+  }
 
  private:
+  static constexpr int kLeastWindows = 64;
+  static constexpr int kManyWindows = 1024;
+
+  /// Of a window.
+  static int tags_of(int tags, int wanted) {
+    const int most = (tags - kSetAside) / kLeastWindows;
+    return std::min(most, std::max(wanted, tags / kManyWindows));
+  }
   [[nodiscard]] TagWindow window(std::size_t index) const {
     return {first_ + kSetAside + static_cast<int>(index) * count_, count_};
   }

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "comm/call_notes.hpp"
+#include "comm/device_calls.hpp"
 #include "comm/machine_view.hpp"
-#include "comm/names.hpp"
 #include "comm/past_calls.hpp"
 #include "comm/registry.hpp"
 #include "comm/results_store.hpp"
@@ -48,8 +48,7 @@ Rules rules_for(const std::shared_ptr<const Options>& options, const PlanChooser
   rules.trusts_buffers = s.gpu == GpuBuffers::host;
   rules.is_mpis = machine.gpu_memory;
   rules.mpi_is_forced = chooser.mpi_is_forced();
-  // The report compares with MPI beside calls whose turn it is, which ranks whose sizes differ count
-  // otherwise.
+  // MPI runs beside calls whose turn it is, which ranks whose sizes differ would count otherwise.
   const bool samples = s.report == Reporting::on;
   rules.fast = s.enable && s.check < Check::data && !(samples && rules.compares());
   rules.always_memory = rules.fast && machine.shares_buffers && chooser.one_choice() &&
@@ -61,15 +60,15 @@ Rules rules_for(const std::shared_ptr<const Options>& options, const PlanChooser
 
 }  // namespace
 
-CommState::CommState(MPI_Comm user) : rank_(rank_in(user)), size_(size_of(user)) {}
+CommState::CommState(MPI_Comm user) : user(user), rank(rank_in(user)), size(size_of(user)) {}
 
 CommState::~CommState() {
   keep_results(*this);
-  if (parts_) keep_counts(membership_, rank_, *parts_);
+  if (parts_) keep_counts(membership, rank, *parts_);
   release();
 }
 
-const Edges* CommState::edges(MPI_Comm user, bool nonblocking) {
+const Edges* CommState::edges(bool nonblocking) {
   KnownEdges& known = nonblocking ? nonblocking_edges_ : blocking_edges_;
   std::call_once(known.looked, [&] { known.edges = edges_of(user, nonblocking); });
   return known.edges.get();
@@ -84,7 +83,7 @@ void CommState::release() {
     parts_->neighbourhood.give_up();
     rounds = parts_->regions.close();
   }
-  leave_world(membership_, rank_, rounds);
+  leave_world(membership, rank, rounds);
 }
 
 void CommState::release_device() {
@@ -92,13 +91,13 @@ void CommState::release_device() {
   device_calls_.reset();
 }
 
-void CommState::set_up(MPI_Comm user, std::vector<int> in_world) {
+void CommState::set_up(std::vector<int> in_world) {
   if (ready()) return;
   if (failure_) throw SetupError(*failure_);
   const double began = PMPI_Wtime();
   JointSteps steps;
   try {
-    steps.run([&] { adopt(join_world(user, std::move(in_world), steps), user); });
+    steps.run([&] { adopt(join_world(user, std::move(in_world), steps)); });
   } catch (const SetupError& e) {
     failure_ = e;
   } catch (const std::invalid_argument& e) {
@@ -119,13 +118,12 @@ void CommState::forget() {
   release_device();
   release();
   parts_.reset();
-  membership_ = {};
-  strike(*this);
+  membership = {};
 }
 
 void CommState::set_up_whole(const std::shared_ptr<World>& world, double began) {
-  adopt(join_as_whole(world), MPI_COMM_WORLD);
-  gpus_are_open_ = world->sees_gpus();
+  adopt(join_as_whole(world));
+  gpus_are_open_ = world->sees_gpus;
   if (parts_->regions.available()) parts_->regions.common().map_others();
   come_to_life(began);
 }
@@ -140,24 +138,24 @@ void CommState::come_to_life(double began) {
   forget_remembered();  // that it was not set up
 }
 
-bool CommState::welcome(MPI_Comm user, bool alone) noexcept {
+bool CommState::welcome(bool alone) noexcept {
   if (ready()) return true;
-  if (given_up_ && !alone) return false;
+  if (given_up && !alone) return false;
   try {
     // Others may not have the drop-in: ranks that were spawned do not inherit it.
     const auto world = World::of_process();
     std::vector<int> ranks;
-    if (world && (size_ > 1 || alone)) ranks = world->ranks_of(user);
+    if (world && (size > 1 || alone)) ranks = world->ranks_of(user);
     if (ranks.empty() || std::ranges::find(ranks, MPI_UNDEFINED) != ranks.end()) {
-      given_up_ = true;
+      given_up = true;
       return false;
     }
-    const WaitsInMpi waits(ranks, rank_);
-    set_up(user, std::move(ranks));
+    const WaitsInMpi waits(ranks, rank);
+    set_up(std::move(ranks));
     return true;
   } catch (const SetupError& e) {  // all ranks know
-    given_up_ = true;
-    if (rank_ == 0) log_info("a communicator stays with MPI", e.what());
+    given_up = true;
+    if (rank == 0) log_info("a communicator stays with MPI", e.what());
     return false;
   } catch (const std::exception& e) {  // this rank may be the only one that knows: nobody could go on
     log_error("the ranks of a communicator could not agree", e.what());
@@ -166,21 +164,20 @@ bool CommState::welcome(MPI_Comm user, bool alone) noexcept {
   }
 }
 
-void CommState::adopt(Membership membership, MPI_Comm user) {
+void CommState::adopt(Membership joined) {
   std::unique_lock lock(mutex_);
-  membership_ = std::move(membership);
-  parts_.emplace(rank_, size_);
-  space_ = membership_.space();
-  const std::shared_ptr<const Options> options = membership_.world->options();
-  parts_->order = CallOrder(space_.first_tag, space_.tags, 4 * size_ + 64);
-  if (membership_.region.count > 0)
-    parts_->regions.set(membership_, rank_, manners_of(membership_, *options));
-  follow(options, view_machine(membership_, *options, rank_, parts_->regions.available()));
+  membership = std::move(joined);
+  parts_.emplace(rank, size);
+  space = membership.space();
+  const std::shared_ptr<const Options> options = membership.world->shared.options;
+  parts_->order = CallOrder(space.first_tag, space.tags, 4 * size + 64);
+  if (membership.region.count > 0) parts_->regions.set(membership, rank, manners_of(membership, *options));
+  follow(options, view_machine(membership, *options, rank, parts_->regions.available()));
   use_device_comm();
-  if (is_drop_in() && membership_.one_node && !parts_->regions.available())
+  if (is_drop_in() && membership.one_node && !parts_->regions.available())
     throw SetupError(MPI_ERR_OTHER, "no memory of its node is left for it");
   if (is_drop_in()) parts_->tuner.limit(0);
-  recall_results(std::exchange(membership_.results, {}), *parts_);
+  recall_results(std::exchange(membership.results, {}), *parts_);
   lock.unlock();
   parts_->name = name_for_report(user);
   enlist(shared_from_this());
@@ -188,24 +185,25 @@ void CommState::adopt(Membership membership, MPI_Comm user) {
 
 /// Takes what the set-up has made for buffers in GPU memory, and says what they cannot have.
 void CommState::use_device_comm() {
-  if (membership_.device_comm != MPI_COMM_NULL) {
-    device_calls_.emplace(std::exchange(membership_.device_comm, MPI_COMM_NULL), rank_, membership_.device);
+  if (membership.device_comm != MPI_COMM_NULL) {
+    device_calls_ = std::make_unique<DeviceCalls>(std::exchange(membership.device_comm, MPI_COMM_NULL), rank,
+                                                  membership.device);
     device_calls_->use_wire(engine_wire(rules().device, rules().settings()));
   }
   if (!rules().is_mpis) return;
-  const std::string message = gpu_message(membership_.gpu_rank, rules().device.why);
+  const std::string message = gpu_message(membership.gpu_rank, rules().device.why);
   // The drop-in keeps nothing that it does not use.
   if (is_drop_in() && !ready()) throw SetupError(MPI_ERR_OTHER, message);
-  if (rank_ == 0) warn_all_is_mpis(message);
+  if (rank == 0) warn_all_is_mpis(message);
 }
 
-void CommState::ask_for_gpus(MPI_Comm user) {
+void CommState::ask_for_gpus() {
   if (!gpus_are_open_.load(std::memory_order_relaxed)) return;
-  tapa::ask_for_gpus(user, membership_);
+  tapa::ask_for_gpus(user, membership);
   const Progress::Pause pause;  // tasks take the lock too
   const std::lock_guard lock(mutex_);
   gpus_are_open_ = false;
-  if (!membership_.device.in_use) return;
+  if (!membership.device.in_use) return;
   follow(parts_->chooser.options(), parts_->chooser.machine());
   use_device_comm();
   forget_remembered();
@@ -213,22 +211,21 @@ void CommState::ask_for_gpus(MPI_Comm user) {
 
 /// What follows from options and machine. The lock is held.
 void CommState::follow(const std::shared_ptr<const Options>& options, MachineView machine) {
-  const DeviceDecision device = decide_device_way(membership_.device, options->settings());
+  const DeviceDecision device = decide_device_way(membership.device, options->settings());
   machine.gpu_memory = device.way == DeviceWay::mpi;
   parts_->chooser.set(options, std::move(machine));
   parts_->mean.forget();
   parts_->neighbourhood.forget();
   parts_->last = {};
   parts_->regions.expect_sleepers(options->settings().wait == Wait::sleep);
-  parts_->rules = std::make_shared<const Rules>(
-      rules_for(options, parts_->chooser, device, membership_.world->crowded()));
+  parts_->rules =
+      std::make_shared<const Rules>(rules_for(options, parts_->chooser, device, membership.world->crowded));
   rules_of_calls_.store(parts_->rules.get(), std::memory_order_release);
   if (device_calls_) device_calls_->use_wire(engine_wire(device, options->settings()));
 }
 
 void CommState::set_option(std::string_view name, std::string_view value) {
-  // Until nothing waits for its plan any more: ranks whose calls get theirs sooner and later must not get
-  // different ones.
+  // Ranks whose calls get their plans sooner and later must not get different ones.
   while (!parts()->order.idle()) {
     Progress::relay();
     waiter().drive_mpi();
@@ -239,7 +236,7 @@ void CommState::set_option(std::string_view name, std::string_view value) {
   auto after = std::make_shared<Options>(*parts_->rules->options);
   after->set(name, value, Origin::call);
   const bool new_machine = name == "topology" || name == "nic-rate";
-  MachineView machine = new_machine ? view_machine(membership_, *after, rank_, parts_->regions.available())
+  MachineView machine = new_machine ? view_machine(membership, *after, rank, parts_->regions.available())
                                     : parts_->chooser.machine();
   parts_->tuner.reset();
   follow(after, std::move(machine));

@@ -14,7 +14,7 @@
 
 #include "autotune/autotuner.hpp"
 #include "comm/call_order.hpp"
-#include "comm/device_calls.hpp"
+#include "comm/device_way.hpp"
 #include "comm/mean_block.hpp"
 #include "comm/neighbourhood.hpp"
 #include "comm/plan_chooser.hpp"
@@ -25,8 +25,11 @@
 #include "run/locked.hpp"
 #include "run/memory_run.hpp"
 #include "run/sparse_exchange.hpp"
+#include "transport/waiter.hpp"
 
 namespace tapa {
+
+class DeviceCalls;
 
 /// What options and machine say of all calls. TAPA_Comm_set makes others. Alike on all ranks but for `wait`.
 struct Rules {
@@ -80,42 +83,42 @@ class CommState : public std::enable_shared_from_this<CommState> {
   explicit CommState(MPI_Comm user);
   ~CommState();
 
-  /// Sets it up, unless it is. Collective over `user`, on which it hangs. Throws CallError when that failed,
+  /// Sets it up, unless it is. Collective over `user`. Throws CallError when that failed,
   /// then and ever after. `in_world`: its ranks in the process's world, if known.
-  void set_up(MPI_Comm user, std::vector<int> in_world = {});
+  void set_up(std::vector<int> in_world = {});
   /// For MPI_COMM_WORLD, whose world has just been made, from MPI_Wtime() `began` on: without a word.
   void set_up_whole(const std::shared_ptr<World>& world, double began);
 
   /// The same for a blocking call under the drop-in. False: it stays with MPI. `alone`: also one of one rank.
-  [[nodiscard]] bool welcome(MPI_Comm user, bool alone) noexcept;
-  /// Whether the set-up has failed for good: calls are MPI's without a word between the ranks.
-  [[nodiscard]] bool given_up() const { return given_up_; }
+  [[nodiscard]] bool welcome(bool alone) noexcept;
 
   /// Whether it is set up.
   [[nodiscard]] bool ready() const { return ready_.load(std::memory_order_acquire); }
 
-  [[nodiscard]] int rank() const { return rank_; }
-  [[nodiscard]] int size() const { return size_; }
+  const MPI_Comm user;  ///< on which it hangs: until that is freed
+  const int rank;
+  const int size;
+  bool given_up =
+      false;  ///< the set-up has failed for good: calls are MPI's without a word between the ranks
 
   /// The edges of its topology for blocking or nonblocking calls; null: it has none. Throws CallError.
-  [[nodiscard]] const Edges* edges(MPI_Comm user, bool nonblocking);
+  [[nodiscard]] const Edges* edges(bool nonblocking);
 
   // The rest needs ready().
 
-  /// Its place in its world.
-  [[nodiscard]] const Membership& membership() const { return membership_; }
-  /// Where its messages go. Tags are dealt out by the call order.
-  [[nodiscard]] const MessageSpace& space() const { return space_; }
+  Membership membership;  ///< its place in its world
+  MessageSpace space;     ///< where its messages go; tags are dealt out by the call order
+  MemoryRun memory_run;   ///< of calls that go through memory at once, one at a time
   /// For calls on the communicator; the parts' are for whoever outlives a call.
   [[nodiscard]] const Rules& rules() const { return *rules_of_calls_.load(std::memory_order_acquire); }
   /// Sets an option, when earlier operations have begun. Collective. Throws std::invalid_argument.
   void set_option(std::string_view name, std::string_view value);
 
   /// Asks once whether ranks use GPUs, if it was set up before the first call. Collective. Throws CallError.
-  void ask_for_gpus(MPI_Comm user);
+  void ask_for_gpus();
   /// What ranks agree with before each blocking call, where the engine carries GPU memory; else null.
   [[nodiscard]] DeviceCalls* device_calls() {
-    return device_calls_ && rules().device.way == DeviceWay::engine ? &*device_calls_ : nullptr;
+    return rules().device.way == DeviceWay::engine ? device_calls_.get() : nullptr;
   }
   /// Frees what serves such buffers. Collective: when the communicator is freed, or MPI_Finalize has begun.
   void release_device();
@@ -124,13 +127,11 @@ class CommState : public std::enable_shared_from_this<CommState> {
   [[nodiscard]] Locked<CommParts> parts() { return {mutex_, *parts_}; }
 
   /// How ranks wait for each other.
-  [[nodiscard]] Waiter waiter() const { return {space_.comm, membership_.world->shm(), rules().wait}; }
-  /// The run of calls that go through memory at once, one at a time.
-  [[nodiscard]] MemoryRun& memory_run() { return memory_run_; }
+  [[nodiscard]] Waiter waiter() const { return {space.comm, membership.world->shm.get(), rules().wait}; }
 
-  /// That of sparse exchanges, one at a time too.
+  /// The run of sparse exchanges, one at a time too.
   [[nodiscard]] SparseExchange& sparse_exchange() {
-    if (!sparse_exchange_) sparse_exchange_ = std::make_unique<SparseExchange>(rank_, size_);
+    if (!sparse_exchange_) sparse_exchange_ = std::make_unique<SparseExchange>(rank, size);
     return *sparse_exchange_;
   }
 
@@ -138,25 +139,19 @@ class CommState : public std::enable_shared_from_this<CommState> {
   void release();
 
  private:
-  void adopt(Membership membership, MPI_Comm user);
+  void adopt(Membership joined);
   void come_to_life(double began);
   void forget();
   void use_device_comm();
   void follow(const std::shared_ptr<const Options>& options, MachineView machine);
 
   std::mutex mutex_;
-  int rank_ = 0;
-  int size_ = 0;
-  bool given_up_ = false;  // under the drop-in: MPI has it for good
   std::atomic<bool> ready_ = false;
   std::optional<SetupError> failure_;
-  Membership membership_;
-  MessageSpace space_;
   std::optional<CommParts> parts_;                      // from the set-up on
   std::atomic<const Rules*> rules_of_calls_ = nullptr;  // the parts'
   std::atomic<bool> gpus_are_open_ = false;
-  std::optional<DeviceCalls> device_calls_;
-  MemoryRun memory_run_;
+  std::unique_ptr<DeviceCalls> device_calls_;
   struct KnownEdges {
     std::once_flag looked;
     std::unique_ptr<const Edges> edges;

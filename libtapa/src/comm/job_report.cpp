@@ -18,7 +18,6 @@
 
 #include "comm/call_notes.hpp"
 #include "comm/machine_view.hpp"
-#include "comm/names.hpp"
 #include "comm/registry.hpp"
 #include "comm/results_store.hpp"
 #include "report/call_samples.hpp"
@@ -70,34 +69,25 @@ std::vector<std::vector<Value>> gather(std::span<const Value> mine, int rank, in
   return values;
 }
 
-/// What all ranks know together, on rank 0.
-struct JobView {
-  Lateness lateness;
-  std::vector<LevelBytes> levels;
-  std::optional<OrderAdvice> order;
-};
-
-/// The machine of all ranks, by their ranks in MPI_COMM_WORLD, whether that was set up or not. Alike on all.
-/// `ranks`: in the world, of those.
+/// The machine of MPI_COMM_WORLD, set up or not, alike on all ranks. `ranks`: in the world, of those.
 MachineView whole_machine(const std::shared_ptr<World>& world, const std::vector<int>& ranks) {
   if (const auto state = find_state(MPI_COMM_WORLD); state && state->ready())
     return state->parts()->chooser.machine();
   Membership whole;
   whole.world = world;
   whole.in_world = ranks;
-  whole.one_node = world->nodes() == 1;
+  whole.one_node = world->nodes == 1;
   constexpr int silent = -1;  // what is wrong with files was said before
-  return view_machine(whole, *world->options(), silent, false);
+  return view_machine(whole, *world->shared.options, silent, false);
 }
 
-/// Where a rank's bytes went, and, once they are added up, those of all ranks: by level, and between the
-/// nodes in each order of the ranks.
+/// Where a rank's bytes, then those of all, went: by level, and between nodes in each order of the ranks.
 class JobTraffic {
  public:
   /// This rank's.
   JobTraffic(const std::shared_ptr<World>& world, int rank)
       : ranks_(world->ranks_of(MPI_COMM_WORLD)), machine_(whole_machine(world, ranks_)) {
-    const SentBytes by_world = traffic_to(world->size());
+    const SentBytes by_world = traffic_to(world->size);
     std::vector<double> sent;
     std::vector<GpuBytes> of_gpus;
     for (const int r : ranks_) {
@@ -166,29 +156,25 @@ std::unique_ptr<JobTraffic> whole_traffic(const std::shared_ptr<World>& world, i
   return traffic;
 }
 
-ReportHead head_of(JobView job) {
+/// As far as this rank knows.
+ReportHead own_head() {
   const SetupTotal setup = *locked<SetupTotal>();
-  return ReportHead{size_of(MPI_COMM_WORLD),
-                    seconds_since_beginning(),
-                    is_drop_in() ? "MPI_Init" : "the first call",
-                    setup.setups,
-                    setup.seconds,
-                    results_report(),
-                    std::move(job.lateness),
-                    std::move(job.levels),
-                    job.order};
+  return {size_of(MPI_COMM_WORLD),
+          seconds_since_beginning(),
+          is_drop_in() ? "MPI_Init" : "the first call",
+          setup.setups,
+          setup.seconds,
+          results_report()};
 }
 
-/// Of the communicators of which this is rank 0; of those of one rank only the job's rank 0's are
-/// interesting. `job`: on rank 0.
-std::string own_report(int world_rank, JobView job = {}) {
+/// Of the communicators whose rank 0 this is; alone on one, only the job's rank 0 counts.
+std::string own_report(int world_rank, std::optional<ReportHead> head = std::nullopt) {
   auto rows = report_rows();
   if (world_rank != 0) std::erase_if(rows, [](const ReportRow& row) { return row.ranks == 1; });
   for (ReportRow& row : rows) row.function = name_here(row.function);
-  std::optional<ReportHead> head;
-  if (world_rank == 0 && (report_is_wanted() || !rows.empty())) head = head_of(std::move(job));
+  if (!head && world_rank == 0 && (report_is_wanted() || !rows.empty())) head = own_head();
   const auto world = World::of_process();
-  const Options& options = world ? *world->options() : own_options();
+  const Options& options = world ? *world->shared.options : own_options();
   const bool json = options.text("report").ends_with("json");
   return json ? report_json(rows, head) : format_report(rows, head);
 }
@@ -209,12 +195,13 @@ std::string whole_report(const std::shared_ptr<World>& world, int rank) {
   const auto all_samples = gather<CallSample>(samples, rank, ranks);
   const auto texts = gather<char>(text, rank, ranks);
   if (rank != 0) return {};
-  JobView job{find_lateness(all_samples), {}, std::nullopt};
+  ReportHead head = own_head();
+  head.lateness = find_lateness(all_samples);
   if (traffic) {
-    job.levels = traffic->levels();
-    job.order = traffic->order();
+    head.levels = traffic->levels();
+    head.order = traffic->order();
   }
-  std::string report = own_report(rank, std::move(job));
+  std::string report = own_report(rank, std::move(head));
   for (const std::vector<char>& part : texts) report.append(part.begin(), part.end());
   return report;
 }
@@ -227,7 +214,7 @@ void print_report() noexcept {
   const auto print = [](const std::string& text) { std::fputs(text.c_str(), stderr); };
   try {
     const auto world = World::of_process();
-    const bool all = world && world->options()->settings().report != Reporting::off;
+    const bool all = world && world->shared.options->settings().report != Reporting::off;
     print(all ? whole_report(world, rank) : own_report(rank));
   } catch (const std::exception& e) {
     try {

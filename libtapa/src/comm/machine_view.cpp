@@ -17,46 +17,44 @@ namespace tapa {
 
 namespace {
 
-// Bytes of a block. Measured with 32 ranks on 32 cores and with 16 on 2: up to there shared memory is always
-// faster than MPI.
+// Bytes of a block, up to which memory was always faster than MPI: 32 ranks on 32 cores, and 16 on 2.
 constexpr std::size_t kSure = std::size_t{64} << 10;
 constexpr std::size_t kSureCrowded = std::size_t{4} << 10;
 
-/// As the options ask for it, or as the world's ranks have described it; under the drop-in on one node
-/// nothing is asked.
+/// As the options ask for it, or the ranks have described it; under the drop-in on one node nobody has.
 Topology topology_of(const Membership& membership, const Options& options) {
   const World& world = *membership.world;
   const int size = static_cast<int>(membership.in_world.size());
   const std::string& text = options.settings().topology;
   if (options.origin("topology") == Origin::call && !text.empty()) return override_topology(text, size);
   if (!text.empty()) {
-    Topology topology = read_topology(world.topology(), "topology of rank 0").subset(membership.in_world);
+    Topology topology =
+        read_topology(world.shared.topology, "topology of rank 0").subset(membership.in_world);
     topology.sources.insert(topology.sources.begin(), {"override", true, "TAPA_TOPOLOGY=" + text});
     return topology;
   }
   std::vector<std::string> records;
   for (const int r : membership.in_world) {
-    if (!world.records().empty()) records.push_back(world.records()[static_cast<std::size_t>(r)]);
+    if (!world.records.empty()) records.push_back(world.records[static_cast<std::size_t>(r)]);
   }
   if (!records.empty() && std::ranges::none_of(records, &std::string::empty)) return merge_records(records);
   if (!membership.one_node) return make_uniform_topology({size});
   Topology topology = make_uniform_topology({1, size});
   topology.merge_equal_levels();
-  if (world.crowded()) topology.cores_per_rank = 0.5;
+  if (world.crowded) topology.cores_per_rank = 0.5;
   return topology;
 }
 
-/// Whether nothing is known of the machine but that the ranks share a node: so it is as for other
-/// communicators of as many.
+/// Whether no more is known than that the ranks share a node: as for all communicators of as many.
 bool is_plain(const Membership& membership, const Options& options) {
   const World& world = *membership.world;
-  return is_drop_in() && membership.one_node && world.records().empty() && world.tuning().empty() &&
+  return is_drop_in() && membership.one_node && world.records.empty() && world.shared.tuning.empty() &&
          options.settings().topology.empty() && !options.settings().nic_rate;
 }
 
 MachineView describe_machine(const Membership& membership, const Options& options, int rank) {
   Topology topology = topology_of(membership, options);
-  const std::string& tuning_text = membership.world->tuning();
+  const std::string& tuning_text = membership.world->shared.tuning;
   MachineView view;
   view.rates = rates_from(topology);
   if (over_tcp(topology) && is_striped(membership, topology)) view.rates.stripe_from = 65536 + 1;
@@ -90,7 +88,7 @@ MachineView view_machine(const Membership& membership, const Options& options, i
   MachineView view = is_plain(membership, options) ? plain_machine(membership, options, rank)
                                                    : describe_machine(membership, options, rank);
   view.shares_buffers = shares_buffers;
-  view.crowded = membership.world->crowded();
+  view.crowded = membership.world->crowded;
   view.sure_bytes = !is_drop_in() || !shares_buffers ? 0 : view.crowded ? kSureCrowded : kSure;
   return view;
 }
@@ -100,17 +98,16 @@ RegionManners manners_of(const Membership& membership, const Options& options) {
   const Settings& s = options.settings();
   std::size_t from = s.attach_from;
   if (options.origin("attach-from") == Origin::standard) {
-    // Measured with 4 and 16 ranks on 2 cores: to wait until all readers had a core costs more than a second
-    // copy. Measured with 64 ranks on 64 cores: shorter blocks are slow as well when a buffer does not hold
-    // one for each member.
+    // Measured: on 2 cores to wait until all readers had one costs more than a second copy; on 64 cores
+    // shorter blocks are slow as well where a buffer does not hold one for each member.
     const std::size_t half = from / 2;
-    if (world.crowded())
+    if (world.crowded)
       from *= 2;
     else if (half * (membership.in_world.size() - 1) >= ShmBuffers::kBufferBytes)
       from = half;
   }
-  if (!world.attaches() || from == 0) from = std::numeric_limits<std::size_t>::max();
-  return {from, !world.crowded(), s.wait == Wait::sleep};
+  if (!world.attaches || from == 0) from = std::numeric_limits<std::size_t>::max();
+  return {from, !world.crowded, s.wait == Wait::sleep};
 }
 
 bool is_striped(const Membership& membership, const Topology& topology) {

@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <exception>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -81,7 +80,7 @@ std::vector<int> missing_in_memory() {
       buffers = &common;
     }
     if (const auto awaited = buffers->pairs().awaited(); awaited.call > 0) {
-      const std::vector<int> missing{state->membership().in_world[awaited.member]};
+      const std::vector<int> missing{state->membership.in_world[awaited.member]};
       return waits_long(&buffers->pairs(), awaited.call) ? missing : std::vector<int>();
     }
     const auto shown = [&](std::size_t member, std::uint64_t round) {
@@ -90,7 +89,7 @@ std::vector<int> missing_in_memory() {
     const std::uint64_t round = std::max(shown(buffers->self(), 0), shown(buffers->self(), 1));
     std::vector<int> missing;
     for (const std::uint32_t member : buffers->order()) {
-      if (shown(member, round) < round) missing.push_back(state->membership().in_world[member]);
+      if (shown(member, round) < round) missing.push_back(state->membership.in_world[member]);
     }
     if (!missing.empty()) return waits_long(buffers, round) ? missing : std::vector<int>();
   }
@@ -111,7 +110,7 @@ void ask(const World& world) {
   looks.asked = now;
   for (const int rank : missing) {
     MPI_Request request = MPI_REQUEST_NULL;
-    if (PMPI_Isend(nullptr, 0, MPI_BYTE, rank, question_tag(), world.comm(), &request) == MPI_SUCCESS)
+    if (PMPI_Isend(nullptr, 0, MPI_BYTE, rank, question_tag(), world.comm, &request) == MPI_SUCCESS)
       PMPI_Request_free(&request);
   }
 }
@@ -119,16 +118,16 @@ void ask(const World& world) {
 /// The sender of a message that nobody has taken yet.
 std::optional<int> sent_to_us(const World& world) {
   // Elsewhere hardly anything goes through rings, whose memory is not to be touched for nothing.
-  if (world.arena() && (world.nodes() > 1 || world.options()->settings().plan)) {
-    const auto own = static_cast<std::size_t>(world.number_of(world.rank()));
-    for (std::size_t peer = 0; peer < world.mates().size(); ++peer) {
-      const ShmRing ring(world.arena()->ring(peer, own), world.arena()->layout().ring_capacity());
-      if (peer != own && ring.readable() > 0) return world.mates()[peer];
+  if (world.arena && (world.nodes > 1 || world.shared.options->settings().plan)) {
+    const auto own = static_cast<std::size_t>(world.number_of(world.rank));
+    for (std::size_t peer = 0; peer < world.mates.size(); ++peer) {
+      const ShmRing ring(world.arena->ring(peer, own), world.arena->layout().ring_capacity());
+      if (peer != own && ring.readable() > 0) return world.mates[peer];
     }
   }
   int found = 0;
   MPI_Status status{};
-  const int code = PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world.comm(), &found, &status);
+  const int code = PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, world.comm, &found, &status);
   return code == MPI_SUCCESS && found != 0 ? std::optional(status.MPI_SOURCE) : std::nullopt;
 }
 
@@ -137,10 +136,10 @@ std::optional<int> waits_for_us(const World& world) {
   int found = 0;
   MPI_Status status{};
   std::optional<int> asker;
-  while (PMPI_Iprobe(MPI_ANY_SOURCE, question_tag(), world.comm(), &found, &status) == MPI_SUCCESS &&
+  while (PMPI_Iprobe(MPI_ANY_SOURCE, question_tag(), world.comm, &found, &status) == MPI_SUCCESS &&
          found != 0) {
     asker = status.MPI_SOURCE;
-    PMPI_Recv(nullptr, 0, MPI_BYTE, *asker, question_tag(), world.comm(), MPI_STATUS_IGNORE);
+    PMPI_Recv(nullptr, 0, MPI_BYTE, *asker, question_tag(), world.comm, MPI_STATUS_IGNORE);
   }
   if (asker) return asker;
   const std::optional<int> sender = sent_to_us(world);
@@ -192,7 +191,7 @@ std::optional<PastCall> past_call() {
 void tell(const World& world, int waiting, const PastCall& call) {
   looks.reported = true;
   log_warn(words(
-      "rank ", world.rank(), " of MPI_COMM_WORLD is in MPI's own ", call.function,
+      "rank ", world.rank, " of MPI_COMM_WORLD is in MPI's own ", call.function,
       ", called past the drop-in by ", call.caller.empty() ? "an unknown object" : call.caller, ", and rank ",
       waiting, " has waited for it in the drop-in's for seconds: if these are one call, neither ever ends"));
 }

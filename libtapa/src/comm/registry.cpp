@@ -1,7 +1,6 @@
 #include "comm/registry.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <new>
 
 #include "comm/comm_state.hpp"
@@ -13,12 +12,10 @@
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
 #include "run/locked.hpp"
-#include "run/log.hpp"
 #include "run/private_comm.hpp"
 #include "run/progress.hpp"
 #include "run/world.hpp"
 #include "world/drop_in.hpp"
-#include "world/process_options.hpp"
 #include "world/world.hpp"
 
 namespace tapa {
@@ -66,7 +63,7 @@ std::vector<Holder> living_states() {
   const auto r = locked<Registry>();
   std::vector<Holder> living;
   for (const auto& weak : r->states) {
-    if (auto state = weak.lock()) living.push_back(std::move(state));
+    if (auto state = weak.lock(); state && state->ready()) living.push_back(std::move(state));
   }
   return living;
 }
@@ -101,14 +98,10 @@ std::shared_ptr<CommState> state_to_set_up(MPI_Comm comm) {
   }
 }
 
-void strike(const CommState& state) {
-  const auto r = locked<Registry>();
-  std::erase_if(r->states, [&](const auto& weak) { return weak.lock().get() == &state; });
-}
-
 void enlist(const std::shared_ptr<CommState>& state) {
   const auto r = locked<Registry>();
-  std::erase_if(r->states, [](const auto& weak) { return weak.expired(); });
+  const auto same = [&](const auto& weak) { return !weak.owner_before(state) && !state.owner_before(weak); };
+  std::erase_if(r->states, [&](const auto& weak) { return weak.expired() || same(weak); });
   r->states.push_back(state);
 }
 
@@ -137,7 +130,7 @@ std::vector<ReportRow> report_rows() {
   auto rows = kept_rows();
   for (const auto& state : living_states()) {
     const auto parts = state->parts();
-    const auto own = parts->report.rows(parts->name, state->rank(), state->size());
+    const auto own = parts->report.rows(parts->name, state->rank, state->size);
     rows.insert(rows.end(), own.begin(), own.end());
   }
   return rows;

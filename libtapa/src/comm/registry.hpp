@@ -17,10 +17,8 @@ class CommState;
 [[nodiscard]] std::shared_ptr<CommState> state_of(MPI_Comm comm);
 /// The same before CommState::set_up(), in which the other ranks learn of it where this one has no memory.
 [[nodiscard]] std::shared_ptr<CommState> state_to_set_up(MPI_Comm comm);
-/// It is set up.
+/// It is about to be set up.
 void enlist(const std::shared_ptr<CommState>& state);
-/// It is not, after all.
-void strike(const CommState& state);
 
 /// Those that live and were set up, in that order.
 [[nodiscard]] std::vector<std::shared_ptr<CommState>> living_states();

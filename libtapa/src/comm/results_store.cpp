@@ -103,7 +103,7 @@ std::string digest(const MachineView& machine) {
 }
 
 void note(CommState& state) {
-  if (!state.ready() || state.membership().world != World::of_process()) return;
+  if (!state.ready() || state.membership.world != World::of_process()) return;
   const auto parts = state.parts();
   const Options& options = *parts->chooser.options();
   std::vector<SizeResult> sizes = parts->tuner.results(today() - kResultsDays / 2);
@@ -112,7 +112,7 @@ void note(CommState& state) {
   known->used.sizes += parts->tuner.used().sizes;
   known->used.refuted += parts->tuner.used().refuted;
   add_to_run(known->run,
-             {results_where(options), state.size(), digest(parts->chooser.machine()), 0, std::move(sizes)});
+             {results_where(options), state.size, digest(parts->chooser.machine()), 0, std::move(sizes)});
 }
 
 void save() {
@@ -195,7 +195,7 @@ void recall_results(const std::string& text, CommParts& parts) {
 }
 
 void keep_results(CommState& state) noexcept {
-  if (state.rank() != 0 || state.size() < 2 || world_ends()) return;
+  if (state.rank != 0 || state.size < 2 || world_ends()) return;
   try {
     note(state);
   } catch (const std::exception& e) {

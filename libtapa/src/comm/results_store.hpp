@@ -1,6 +1,5 @@
 /// @file
-/// What competitions have found: of this process's communicators, for new ones of their shape, and of earlier
-/// runs, from the file that TAPA_CACHE names and to it.
+/// What competitions have found, for new communicators of their shape and, by TAPA_CACHE's file, later runs.
 #pragma once
 
 #include <string>

@@ -1,7 +1,6 @@
 /// @file
-/// Device engines of communicators that were freed. To free an engine synchronises its ranks, which
-/// MPI_Comm_free and MPI_Finalize may not do: it waits until the same ranks start another, or the process
-/// ends.
+/// Device engines of freed communicators. To free one synchronises its ranks, which MPI_Comm_free may not do:
+/// it waits until the same ranks start another, or the process ends.
 #pragma once
 
 #include <mpi.h>

@@ -72,7 +72,7 @@ void note_gpus(MPI_Comm user, std::uint64_t flags, Membership& membership, const
   check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &membership.gpu_rank, 1, MPI_INT, MPI_MIN, user), "MPI_Allreduce");
   // Where the options of today or of later may ask for it. Alike on all ranks.
   if (decide_device_way(facts, Settings{}).way != DeviceWay::engine) return;
-  const int code = make_private_comm(user, membership.world->comm(), static_cast<int>(*membership.context),
+  const int code = make_private_comm(user, membership.world->comm, static_cast<int>(*membership.context),
                                      &membership.device_comm);
   facts.has_comm = on_all_ranks(user, code == MPI_SUCCESS);
   if (!facts.has_comm) membership.device_comm = MPI_COMM_NULL;
@@ -114,7 +114,7 @@ class Joining {
     place(std::move(world), std::move(ranks));
     word_.context = 1;
     if (shares_memory()) word_.region.count = static_cast<std::uint32_t>(size_);
-    if (!results_file(*result_.world->options()).empty()) {  // nothing was found in this process yet
+    if (!results_file(*result_.world->shared.options).empty()) {  // nothing was found in this process yet
       recall_results();
       check_mpi(PMPI_Bcast(&word_.results, 1, MPI_UINT64_T, 0, user_), "MPI_Bcast");
     }
@@ -151,7 +151,7 @@ class Joining {
     result_.one_node = true;
     for (const int r : result_.in_world) {
       const bool near = world->number_of(r) >= 0;
-      result_.on_node.push_back(near && world->arena() ? world->number_of(r) : -1);
+      result_.on_node.push_back(near && world->arena ? world->number_of(r) : -1);
       result_.one_node = result_.one_node && near;
     }
     result_.world = std::move(world);
@@ -183,19 +183,18 @@ class Joining {
     word_.serial = ++serial;
     recall_results();
     if (!shares_memory()) return;
-    word_.region = result_.world->arena()->take(static_cast<std::size_t>(size_)).value_or(ArenaRegion{});
+    word_.region = result_.world->arena->take(static_cast<std::size_t>(size_)).value_or(ArenaRegion{});
   }
   void take_back() {
     if (rank_ != 0 || word_.context == 0 || !result_.world) return;
     result_.world->give_context(word_.context - 1);
-    if (word_.region.count > 0) result_.world->arena()->give_back(word_.region);
+    if (word_.region.count > 0) result_.world->arena->give_back(word_.region);
     word_.context = word_.region.count = 0;
   }
-  /// Under the drop-in all know that they have a world, and its options. Then rank 0's word is enough, unless
-  /// GPUs may be in use.
+  /// Under the drop-in all know their world and its options: rank 0's word is enough, but for GPUs.
   void agree() {
-    if (is_drop_in() && result_.world && result_.world->options()->settings().timeout <= 0) {
-      if (!result_.world->sees_gpus())
+    if (is_drop_in() && result_.world && result_.world->shared.options->settings().timeout <= 0) {
+      if (!result_.world->sees_gpus)
         return check_mpi(PMPI_Bcast(&word_, kNumbers, MPI_UINT64_T, 0, user_), "MPI_Bcast");
       check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &word_, kNumbers, MPI_UINT64_T, MPI_BOR, user_),
                 "MPI_Allreduce");
@@ -226,12 +225,12 @@ class Joining {
     }
   }
   void recall_results() {
-    if (rank_ != 0 || size_ < 2 || !result_.world->options()->settings().adapt) return;
-    result_.results = results_for(*result_.world->options(), size_);
+    if (rank_ != 0 || size_ < 2 || !result_.world->shared.options->settings().adapt) return;
+    result_.results = results_for(*result_.world->shared.options, size_);
     word_.results = result_.results.size();
   }
   [[nodiscard]] bool shares_memory() const {
-    return result_.one_node && result_.world->arena() && size_ > 1 &&
+    return result_.one_node && result_.world->arena && size_ > 1 &&
            static_cast<std::size_t>(size_) <= ShmBuffers::kMostMembers;
   }
 
@@ -246,7 +245,7 @@ class Joining {
 
 MessageSpace Membership::space() const {
   const int tags = world->tags_of_context();
-  return {world->comm(), in_world, on_node, static_cast<int>(*context) * tags, tags};
+  return {world->comm, in_world, on_node, static_cast<int>(*context) * tags, tags};
 }
 
 Membership join_world(MPI_Comm user, std::vector<int> in_world, JointSteps& steps) {
@@ -269,8 +268,7 @@ void ask_for_gpus(MPI_Comm user, Membership& membership) {
 
 void leave_world(Membership& membership, int rank, std::uint64_t rounds) {
   if (!membership.world || !membership.context) return;
-  if (membership.world->arena())
-    membership.world->arena()->leave(std::exchange(membership.region, {}), rounds);
+  if (membership.world->arena) membership.world->arena->leave(std::exchange(membership.region, {}), rounds);
   if (rank == 0) membership.world->give_context(*membership.context);
   membership.context.reset();
 }

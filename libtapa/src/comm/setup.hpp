@@ -41,9 +41,8 @@ struct Membership {
 };
 
 /// Collective over `user`, and may synchronise. In a linked program it makes their world where there is none,
-/// and `steps` begin, in which all that follows may fail on one rank alone. `in_world`: see
-/// CommState::set_up(). Frees everything when it throws: SetupError on all ranks alike, FailedElsewhere,
-/// CallError when MPI fails.
+/// and `steps` begin, which may fail on one rank alone. `in_world`: see CommState::set_up(). Frees all when
+/// it throws: SetupError on all ranks, FailedElsewhere, CallError where MPI fails.
 [[nodiscard]] Membership join_world(MPI_Comm user, std::vector<int> in_world, JointSteps& steps);
 
 /// For a rank that cannot even begin that, in such a program: the others learn it.

@@ -13,8 +13,7 @@ namespace tapa {
 
 namespace {
 
-// The first page of memory is never mapped: data there means a null pointer that is not MPI_BOTTOM with
-// addresses.
+// The first page is never mapped: data there means a null pointer that is not MPI_BOTTOM with addresses.
 constexpr std::intptr_t kLowestAddress = 4096;
 
 struct Names {

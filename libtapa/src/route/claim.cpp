@@ -13,25 +13,14 @@ namespace {
 
 constexpr const char* kMemory = "memory";  // the plan, as reports name it
 
-/// Where the blocks of one side begin and how long they are.
-struct Dense {
-  MPI_Aint first = 0;     // from the side's buffer
-  std::size_t bytes = 0;  // of a block
-};
-
-/// The blocks of one side when they are dense and lie one after the other, else none.
-Dense dense_side(const Side& side) {
-  const TypeInfo info = type_info(side.type);
-  const auto bytes = static_cast<std::size_t>(side.count) * info.size;
-  if (bytes == 0 || !info.always_dense()) return {};
-  return {info.first, bytes};
-}
-
-Uniform uniform_blocks(const Arguments& arguments) {
-  const Dense recv = dense_side(arguments.recv);
-  const Dense send = arguments.in_place() ? recv : dense_side(arguments.send);
-  if (recv.bytes != 0 && send.bytes == recv.bytes) return {recv.bytes, true, send.first, recv.first};
-  return {static_cast<std::size_t>(arguments.sent().count) * type_info(arguments.sent().type).size};
+/// Dense where those of each side are, one after the other, and both sides' have as many bytes.
+Uniform uniform_blocks(const Arguments& a) {
+  const TypeInfo recv = type_info(a.recv.type);
+  const TypeInfo send = a.in_place() ? recv : type_info(a.send.type);
+  const std::size_t bytes = static_cast<std::size_t>(a.sent().count) * send.size;
+  const bool dense = bytes != 0 && recv.always_dense() && send.always_dense() &&
+                     bytes == static_cast<std::size_t>(a.recv.count) * recv.size;
+  return dense ? Uniform{bytes, true, send.first, recv.first} : Uniform{bytes};
 }
 
 /// What carries a call out that need not be agreed on, and where such calls are counted.
@@ -120,10 +109,10 @@ Route claim_blocks(const Arguments& arguments, CommState& state) {
     }
   }
   if (route.carrier == Carrier::memory && rules.report != Reporting::off)
-    note_traffic(arguments, state.size(), state);
+    note_traffic(arguments, state.size, state);
   route.noted = route.tried || rules.report != Reporting::off || route.carrier == Carrier::mpi;
   if (route.tried || rules.report != Reporting::off)
-    route.sent = bytes_of(arguments, arguments.sent(), state.size());
+    route.sent = bytes_of(arguments, arguments.sent(), state.size);
   return route;
 }
 
@@ -137,7 +126,7 @@ Route claim_uniform(const Arguments& arguments, CommState& state, const Uniform&
   LastWay& last = parts->last;
   Pick chosen{last.mpi ? Algorithm::mpi : Algorithm::memory, last.counted};
   if (blocks.bytes != last.bytes || (last.counted != nullptr && !last.counted->repeats())) {
-    chosen = choose_uniform(*parts, rules, state.rank(), blocks.bytes);
+    chosen = choose_uniform(*parts, rules, state.rank, blocks.bytes);
     const bool known = chosen.algorithm == Algorithm::memory || chosen.algorithm == Algorithm::mpi;
     if (!known || begins_with_words(chosen, rules)) return in_order(state);
     last = {chosen.tried ? 0 : blocks.bytes, chosen.algorithm == Algorithm::mpi, chosen.counted};
@@ -153,7 +142,7 @@ Route claim_uniform(const Arguments& arguments, CommState& state, const Uniform&
   route.blocks = blocks;
   route.uniform = true;
   route.bytes = blocks.bytes;
-  route.sent = blocks.bytes * static_cast<std::uint64_t>(state.size());
+  route.sent = blocks.bytes * static_cast<std::uint64_t>(state.size);
   if (route.carrier == Carrier::memory && rules.report != Reporting::off) {
     if (sampled) (void)parts->report.sample_due(arguments.function, blocks.bytes, kMemory);
     route.stands_for = parts->report.begin(arguments.function, blocks.bytes, kMemory, route.sent);
@@ -178,9 +167,8 @@ Route claim_later(const Arguments& arguments, CommState& state) {
     route = begin_at_once(state, *parts, {Algorithm::memory});
   }
   route.noted = rules.report != Reporting::off;
-  if (route.noted && !uniform && route.carrier == Carrier::memory)
-    note_traffic(arguments, state.size(), state);
-  if (route.noted) route.sent = bytes_of(arguments, arguments.sent(), state.size());
+  if (route.noted && !uniform && route.carrier == Carrier::memory) note_traffic(arguments, state.size, state);
+  if (route.noted) route.sent = bytes_of(arguments, arguments.sent(), state.size);
   route.blocks = blocks;
   route.uniform = uniform;
   return route;

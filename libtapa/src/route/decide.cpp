@@ -3,6 +3,7 @@
 #include <exception>
 #include <optional>
 
+#include "comm/device_calls.hpp"
 #include "comm/registry.hpp"
 #include "memory/reserve.hpp"
 #include "route/check_arguments.hpp"
@@ -38,8 +39,7 @@ bool are_right(const Arguments& a, const CommState& state, Check check) {
   if (check == Check::off) return true;
   const bool drop_in = is_drop_in();
   try {
-    check_arguments(a, state.size(), check != Check::mpi,
-                    drop_in && mpi_checks().own_block ? state.rank() : -1);
+    check_arguments(a, state.size, check != Check::mpi, drop_in && mpi_checks().own_block ? state.rank : -1);
     return true;
   } catch (const Mistake& mistake) {
     if (!drop_in || !mpi_checks().arguments) throw;
@@ -67,7 +67,7 @@ bool on_device(const Arguments& a, int ranks) {
 
 /// Alike on all ranks, but for `stage`, which is `host` on ranks with nothing in GPU memory.
 CallWay way_of_buffers(const Arguments& arguments, CommState& state) {
-  const auto local = [&] { return on_device(arguments, state.size()) ? CallWay::stage : CallWay::host; };
+  const auto local = [&] { return on_device(arguments, state.size) ? CallWay::stage : CallWay::host; };
   if (DeviceCalls* const calls = state.device_calls()) {
     const CallWay way = calls->agree(arguments, state.rules().device.mpi_takes, state.waiter());
     return way == CallWay::stage ? local() : way;
@@ -95,8 +95,7 @@ std::optional<std::size_t> uniform_bytes(const Arguments& arguments, CommState& 
   return static_cast<std::size_t>(side.count) * type_info(side.type).size;
 }
 
-/// Whether MPI cannot carry a persistent call out: it has none of its kind, or a buffer is in GPU memory that
-/// it does not take.
+/// Whether MPI has no persistent calls of this kind, or does not take the GPU memory of a buffer.
 bool mpi_cannot(const Arguments& arguments) noexcept {
   try {
     require_mpi_init(arguments);
@@ -121,7 +120,7 @@ const char* reason_for_mpi(const Arguments& arguments, CommState& state) {
   const Rules& rules = state.rules();
   constexpr bool persistent = mode == Mode::persistent;
   if (rules.is_mpis) return reasons::device;
-  if (!state.membership().world->has_progress()) return reasons::no_progress;
+  if (!state.membership.world->has_progress) return reasons::no_progress;
   if (rules.mpi_is_forced && !persistent) return reasons::asked;
   // Nothing can be agreed now, and buffers may be in GPU memory.
   if (rules.leaves_persistent()) return reasons::device;
@@ -140,17 +139,10 @@ const char* reason_for_mpi(const Arguments& arguments, CommState& state) {
   return uniform_plan(*parts, *bytes, offer)->choice.algorithm == Algorithm::mpi ? reasons::proven : nullptr;
 }
 
-/// Made where there is none yet; null: calls on the communicator are MPI's own.
-CommState* own_state(MPI_Comm comm) {
+/// Null: calls on the communicator are MPI's own. `make`: of registry.hpp.
+CommState* own_state(MPI_Comm comm, std::shared_ptr<CommState> (*make)(MPI_Comm)) {
   CommState* const state = remembered_state(comm);
-  return state != nullptr || is_mpis_own(comm) ? state : state_at(comm, true);
-}
-
-/// The same of a call that sets it up.
-CommState* state_in_set_up(MPI_Comm comm) {
-  if (!is_drop_in() && remembered_state(comm) == nullptr && !is_mpis_own(comm))
-    static_cast<void>(state_to_set_up(comm));
-  return own_state(comm);
+  return state != nullptr || is_mpis_own(comm) ? state : state_at(comm, make);
 }
 
 }  // namespace
@@ -178,8 +170,8 @@ bool is_mpis_own(MPI_Comm comm) {
 
 const Edges* edges_at(MPI_Comm comm, bool nonblocking) {
   if (comm == MPI_COMM_NULL) return nullptr;
-  CommState* const state = own_state(comm);
-  return state != nullptr ? state->edges(comm, nonblocking) : nullptr;
+  CommState* const state = own_state(comm, state_of);
+  return state != nullptr ? state->edges(nonblocking) : nullptr;
 }
 
 bool decide_like_before(const Arguments& arguments, Route& route) {
@@ -194,24 +186,23 @@ Route decide_comm(const Arguments& arguments, bool alone) {
   memory::keep_reserve();
   const MPI_Comm comm = arguments.comm;
   if (is_for_mpi_to_refuse(comm)) return left_to_mpi(reasons::wrong);
-  CommState* const state = state_in_set_up(comm);
+  CommState* const state = own_state(comm, state_to_set_up);
   if (state == nullptr) return left_to_mpi(reasons::foreign);
-  if (state->size() == 1 && !alone) {
-    if (is_drop_in()) static_cast<void>(state->welcome(comm, false));  // so it is remembered
+  if (state->size == 1 && !alone) {
+    if (is_drop_in()) static_cast<void>(state->welcome(false));  // so it is remembered
     return left_to_mpi(reasons::alone);
   }
   if (has_no_edges(arguments)) return left_to_mpi(reasons::wrong);
-  // Of a wrong call the other ranks need not know: first, but that linked programs agree on the option
-  // before.
-  const bool first = state->ready() || (is_drop_in() && !state->given_up());
+  // Other ranks need not know of a wrong call: first, but that linked programs agree on the option before.
+  const bool first = state->ready() || (is_drop_in() && !state->given_up);
   if (first &&
       !are_right(arguments, *state, state->ready() ? state->rules().check : own_options().settings().check))
     return left_to_mpi(reasons::wrong);
   if (!state->ready()) {
-    if (is_drop_in() && !state->welcome(comm, alone)) return left_to_mpi(reasons::not_ready);
-    state->set_up(comm);
+    if (is_drop_in() && !state->welcome(alone)) return left_to_mpi(reasons::not_ready);
+    state->set_up();
   }
-  state->ask_for_gpus(comm);
+  state->ask_for_gpus();
   if (state->rules().is_mpis) return left_to_mpi(reasons::device, state);
   if (!first) static_cast<void>(are_right(arguments, *state, state->rules().check));
   return in_order(*state);
@@ -244,11 +235,11 @@ Route decide_blocking(const Arguments& arguments, CommState& state) {
 Route decide_nonblocking(const Arguments& arguments) {
   memory::keep_reserve();
   CommState* state = remembered_state(arguments.comm);
-  if (state == nullptr || !state->ready() || state->size() == 1) {
+  if (state == nullptr || !state->ready() || state->size == 1) {
     if (is_for_mpi_to_refuse(arguments.comm)) return left_to_mpi(reasons::wrong);
     if (is_mpis_own(arguments.comm)) return left_to_mpi(reasons::foreign);
     if (peers_of(arguments.comm) == 1) return left_to_mpi(reasons::alone);
-    state = state_at(arguments.comm, false);
+    state = state_at(arguments.comm, find_state);
   }
   if (state == nullptr || !state->ready()) {
     if (is_drop_in()) remember_waiting(arguments.comm);
@@ -270,8 +261,8 @@ Route decide_persistent(const Arguments& arguments) {
 }
 
 std::unique_ptr<StagedCall> staged_call(const Arguments& arguments, const CommState& state) {
-  if (state.rules().trusts_buffers || !on_device(arguments, state.size())) return nullptr;
-  return std::make_unique<StagedCall>(arguments, state.size(), *cuda_driver());
+  if (state.rules().trusts_buffers || !on_device(arguments, state.size)) return nullptr;
+  return std::make_unique<StagedCall>(arguments, state.size, *cuda_driver());
 }
 
 bool must_stage_for_mpi(const Arguments& arguments) {

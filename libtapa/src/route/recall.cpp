@@ -1,6 +1,5 @@
 #include "route/recall.hpp"
 
-#include "comm/registry.hpp"
 #include "run/device_memory.hpp"
 #include "run/type_layout.hpp"
 #include "world/process_options.hpp"
@@ -70,10 +69,10 @@ CommState* remembered_state(MPI_Comm comm) {
   return known != nullptr ? known->state : nullptr;
 }
 
-CommState* state_at(MPI_Comm comm, bool make) {
+CommState* state_at(MPI_Comm comm, std::shared_ptr<CommState> (*get)(MPI_Comm)) {
   if (CommState* const state = remembered_state(comm)) return state;
   const std::uint64_t before = freed_communicators.load(std::memory_order_acquire);
-  CommState* const state = make ? state_of(comm).get() : find_state(comm).get();
+  CommState* const state = get(comm).get();
   if (state != nullptr) note(comm, before).state = state;
   return state;
 }
@@ -91,7 +90,7 @@ bool passes(Form form, const void* sendbuf, MPI_Datatype sendtype, const void* r
 
 void remember_forwarded(const Arguments& a) {
   KnownComm* const known = known_comm(a.comm);
-  if (known == nullptr || known->state == nullptr || !known->state->given_up()) return;
+  if (known == nullptr || known->state == nullptr || !known->state->given_up) return;
   if (a.form == Form::w || a.large || gpu_was_in_use()) return;
   if (report_is_wanted()) return;  // which counts each call
   const std::uint64_t freed = freed_types.load(std::memory_order_acquire);

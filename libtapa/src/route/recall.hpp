@@ -64,8 +64,8 @@ struct KnownComm {
 
 /// The state of a communicator of one of this thread's last calls, without looking at attributes; else null.
 [[nodiscard]] CommState* remembered_state(MPI_Comm comm);
-/// The state that hangs on a communicator, or is made for it, which is remembered; null: there is none.
-[[nodiscard]] CommState* state_at(MPI_Comm comm, bool make);
+/// The state that `get`, of registry.hpp, finds or makes for a communicator, which is remembered; or null.
+[[nodiscard]] CommState* state_at(MPI_Comm comm, std::shared_ptr<CommState> (*get)(MPI_Comm));
 
 /// Whether a blocking call is MPI's as it was made, as all like it are.
 [[nodiscard]] bool passes(Form form, const void* sendbuf, MPI_Datatype sendtype, const void* recvbuf,

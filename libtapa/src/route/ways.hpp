@@ -32,8 +32,7 @@ struct Way {
 /// `bytes`: of all blocks, or of a mean one. Begins a competition where there is none.
 [[nodiscard]] Way way_of(CommParts& parts, bool uniform, std::size_t bytes, Offer offer);
 
-/// The choice for blocks of `bytes` (`uniform`: all; else on average). Throws CallError where
-/// TAPA_CHECK=mpi,plan refuses a forced plan.
+/// The choice for blocks that all, or on average, have `bytes`. Throws CallError for TAPA_CHECK=mpi,plan.
 [[nodiscard]] Decision decide(CommParts& parts, bool uniform, std::size_t bytes, Offer offer);
 
 /// The plan for blocks that all have `bytes` bytes.

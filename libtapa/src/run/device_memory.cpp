@@ -34,7 +34,7 @@ class GpuDriver {
 };
 
 template <class Function>
-void find(void* library, const char* name, Function*& function) {
+void look_up(void* library, const char* name, Function*& function) {
   function = reinterpret_cast<Function*>(dlsym(library, name));
 }
 
@@ -62,8 +62,8 @@ class Cuda final : public GpuDriver {
 class Rocm final : public GpuDriver {
  public:
   explicit Rocm(void* library) {
-    find(library, "hsa_amd_pointer_info", query_);
-    find(library, "hsa_agent_get_info", agent_info_);
+    look_up(library, "hsa_amd_pointer_info", query_);
+    look_up(library, "hsa_agent_get_info", agent_info_);
   }
 
   bool initialised() override {
@@ -101,9 +101,9 @@ class Rocm final : public GpuDriver {
 class LevelZero final : public GpuDriver {
  public:
   explicit LevelZero(void* library) {
-    find(library, "zeDriverGet", drivers_);
-    find(library, "zeContextCreate", create_);
-    find(library, "zeMemGetAllocProperties", query_);
+    look_up(library, "zeDriverGet", drivers_);
+    look_up(library, "zeContextCreate", create_);
+    look_up(library, "zeMemGetAllocProperties", query_);
   }
 
   bool initialised() override {

@@ -2,6 +2,9 @@
 /// How a thread waits for an exchange that is carried out at once.
 #pragma once
 
+#include <mpi.h>
+
+#include "run/error.hpp"
 #include "run/progress.hpp"
 #include "run/unfinished.hpp"
 #include "transport/waiter.hpp"
@@ -23,5 +26,17 @@ void poll_to_end(Exchange& exchange, bool by_memory, Waiter waiter, Watch watch,
     if (idle % watch_every == watch_every - 1) watch.look(waits_for);
   }
 }
+
+/// A nonblocking collective call of MPI's under way, for poll_to_end(). Throws CallError.
+struct PendingCollective {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const char* function;  ///< MPI's
+
+  [[nodiscard]] bool advance() {
+    int complete = 0;
+    check_mpi(PMPI_Test(&request, &complete, MPI_STATUS_IGNORE), function);
+    return complete != 0;
+  }
+};
 
 }  // namespace tapa

@@ -32,6 +32,7 @@ class Task {
   virtual ~Task() = default;
   Task(const Task&) = delete;
   Task& operator=(const Task&) = delete;
+  Task& operator=(Task&&) = delete;
 
   /// Begins a run. Called once for nonblocking operations, for each start of a persistent one.
   virtual void start() noexcept {}
@@ -44,6 +45,9 @@ class Task {
 
   /// What went wrong in that run, for TAPA_Last_error() in the thread that completes the request.
   [[nodiscard]] virtual std::string message() const { return {}; }
+
+ protected:
+  Task(Task&&) = default;  ///< before it is submitted
 };
 
 /// Who calls the engine while the program waits in MPI.

@@ -1,3 +1,4 @@
+#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <sstream>
+#include <string_view>
 
 #include "topology/sysfs.hpp"
 
@@ -40,11 +42,13 @@ std::string pci_of(const fs::path& device) {
   return {};
 }
 
+/// Not by std::filesystem, whose iterator ends a process without memory.
 std::vector<std::string> entries(const fs::path& folder) {
   std::vector<std::string> names;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    names.push_back(entry.path().filename().string());
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
+  while (const dirent* const entry = open ? ::readdir(open.get()) : nullptr) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
   }
   return names;
 }

@@ -1,7 +1,6 @@
 #include "world/drop_in.hpp"
 
 #include <atomic>
-#include <string>
 
 #include "run/log.hpp"
 

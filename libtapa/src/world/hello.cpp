@@ -27,8 +27,7 @@ namespace tapa {
 
 namespace {
 
-// Ranks that speak another version of this agreement show another number. Never 0: that is a rank from which
-// nothing has come yet.
+// Another version of this agreement shows another number. Never 0: nothing has come from that rank yet.
 constexpr std::uint64_t kMagic = 0x7461706100000009;
 
 constexpr std::uint64_t kVersion = TAPA_VERSION_MAJOR << 16 | TAPA_VERSION_MINOR << 8 | TAPA_VERSION_PATCH;
@@ -37,8 +36,7 @@ std::string version_text(std::uint64_t version) {
   return words(version >> 16, ".", version >> 8 & 0xff, ".", version & 0xff);
 }
 
-/// Ranks with the same number can open each other's files: same boot of the same kernel, same host name, same
-/// process numbers.
+/// The same where ranks can open each other's files: kernel, its boot, host name, process numbers.
 std::uint64_t host_number() {
   char name[256] = {};
   gethostname(name, sizeof name - 1);

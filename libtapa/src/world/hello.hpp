@@ -5,7 +5,6 @@
 #include <mpi.h>
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>

@@ -1,8 +1,10 @@
 /// @file
-/// The shared memory of a node: one anonymous file for all ranks and communicators. Reserved: pages are taken
-/// when an exchange first needs them.
+/// The shared memory of a node: one anonymous file, whose pages are taken when an exchange needs them.
 #pragma once
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -10,9 +12,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "transport/mapping.hpp"
+#include "transport/memory_file.hpp"
+#include "transport/shm_buffers.hpp"
+#include "transport/shm_ring.hpp"
 #include "transport/shm_segment.hpp"
 
 namespace tapa {
@@ -25,29 +30,45 @@ struct ArenaLayout {
   std::size_t page = 0;  ///< of the system
 
   static constexpr std::size_t kLine = 128;       ///< processors fetch lines in pairs
+  static constexpr std::size_t kEntryBytes = 16;  ///< for each unit
   static constexpr std::size_t kContexts = 2048;  ///< most of a node
 
   /// Smaller rings where many ranks share a node: their number grows with the square.
-  [[nodiscard]] std::size_t ring_capacity() const;
-  [[nodiscard]] std::size_t ring_bytes() const;
+  [[nodiscard]] std::size_t ring_capacity() const {
+    constexpr std::size_t most = ShmRing::kMaxCapacity;
+    return ranks <= 16 ? most : ranks <= 32 ? most / 2 : most / 4;
+  }
+  [[nodiscard]] std::size_t ring_bytes() const {
+    return whole_units(ShmRing::bytes_for(ring_capacity()), kLine);
+  }
   [[nodiscard]] std::size_t rank_at(std::size_t rank) const { return kLine + rank * kLine; }
   [[nodiscard]] std::size_t bell_at(std::size_t rank) const { return rank_at(ranks) + rank * kLine; }
   [[nodiscard]] std::size_t contexts_at() const { return bell_at(ranks); }
   [[nodiscard]] std::size_t entries_at() const { return contexts_at() + kContexts / 8; }
-  [[nodiscard]] std::size_t rings_at() const;
+  [[nodiscard]] std::size_t rings_at() const { return whole_units(entries_at() + units * kEntryBytes, page); }
   [[nodiscard]] std::size_t ring_at(std::size_t from, std::size_t to) const {
     return rings_at() + (to * ranks + from) * ring_bytes();
   }
-  [[nodiscard]] std::size_t unit_bytes() const;
-  [[nodiscard]] std::size_t unit_at(std::size_t unit) const;
+  [[nodiscard]] std::size_t unit_bytes() const { return whole_units(ShmBuffers::region_bytes(), page); }
+
+  [[nodiscard]] std::size_t unit_at(std::size_t unit) const {
+    return whole_units(rings_at() + ranks * ranks * ring_bytes(), page) + unit * unit_bytes();
+  }
   [[nodiscard]] std::size_t file_bytes() const { return unit_at(units); }
 };
 
+inline constexpr std::size_t kMostRegions = 64;
+
 /// Of a node of so many ranks that can spare so many bytes of address space each: units for kMostRegions
 /// communicators of all of them, or as fit. Nothing: not even for one.
-[[nodiscard]] std::optional<ArenaLayout> arena_layout(std::size_t ranks, std::size_t most_bytes,
-                                                      std::size_t page);
-inline constexpr std::size_t kMostRegions = 64;
+[[nodiscard]] inline std::optional<ArenaLayout> arena_layout(std::size_t ranks, std::size_t most_bytes,
+                                                             std::size_t page) {
+  for (std::size_t regions = kMostRegions; regions > 0; regions /= 2) {
+    const ArenaLayout layout{ranks, ranks > 1 ? regions * ranks : 0, page};
+    if (layout.file_bytes() <= most_bytes) return layout;
+  }
+  return std::nullopt;
+}
 
 /// Units of one communicator's ranks, one behind the other.
 struct ArenaRegion {
@@ -63,8 +84,21 @@ class Contexts {
   explicit Contexts(std::atomic<std::uint64_t>* words = nullptr) : words_(words) {}
   /// One below `most` that is not taken; nothing when all are. Handed out again as late as can be: messages
   /// that nobody has received may still be on their way.
-  [[nodiscard]] std::optional<unsigned> take(unsigned most);
-  void give(unsigned context);
+  [[nodiscard]] std::optional<unsigned> take(unsigned most) {
+    const unsigned begin = next_.load(std::memory_order_relaxed);
+    for (unsigned tried = 0; tried < most; ++tried) {
+      const unsigned context = (begin + tried) % most;
+      const std::uint64_t bit = std::uint64_t{1} << context % 64;
+      if ((words_[context / 64].fetch_or(bit, std::memory_order_acquire) & bit) != 0) continue;
+      next_.store(context + 1, std::memory_order_relaxed);
+      return context;
+    }
+    return std::nullopt;
+  }
+
+  void give(unsigned context) {
+    words_[context / 64].fetch_and(~(std::uint64_t{1} << context % 64), std::memory_order_release);
+  }
 
  private:
   std::atomic<std::uint64_t>* words_;
@@ -75,38 +109,91 @@ class Contexts {
 class NodeArena {
  public:
   /// Maps the file, which need not stay open; null, with the reason in `why`, when that is not possible.
-  static std::shared_ptr<NodeArena> map(int fd, const ArenaLayout& layout, std::string& why);
+  static std::shared_ptr<NodeArena> map(int fd, const ArenaLayout& layout, std::string& why) {
+    static_assert(sizeof(Entry) == ArenaLayout::kEntryBytes && sizeof(Doorbell) <= ArenaLayout::kLine &&
+                  sizeof(Place) <= ArenaLayout::kLine);
+    // Each rank sees to it: what it tells comes before the others have come here.
+    if (!set_file_bytes(fd, layout.file_bytes(), why)) return nullptr;
+    MapShare share;
+    if (!share.grow(1, layout.file_bytes(), why)) return nullptr;
+    Mapping mapping(fd, 0, layout.file_bytes());
+    if (!mapping.ok()) {
+      why = "cannot map " + std::to_string(layout.file_bytes()) + " bytes";
+      return nullptr;
+    }
+    return std::shared_ptr<NodeArena>(new NodeArena(std::move(mapping), std::move(share), layout));
+  }
 
   [[nodiscard]] const ArenaLayout& layout() const { return layout_; }
-  [[nodiscard]] Doorbell* bell(std::size_t rank) const;
+  [[nodiscard]] Doorbell* bell(std::size_t rank) const {
+    return reinterpret_cast<Doorbell*>(at(layout_.bell_at(rank)));
+  }
   [[nodiscard]] std::byte* ring(std::size_t from, std::size_t to) const {
     return at(layout_.ring_at(from, to));
   }
   [[nodiscard]] std::byte* unit(std::size_t unit) const { return at(layout_.unit_at(unit)); }
 
-  /// Where a rank runs: its last cache and package (0: not known, or not bound), and a bit for each processor
-  /// that it may have (none: more than fit).
+  /// Where a rank runs: last cache and package (0: unknown, or not bound), a bit for each processor, if they
+  /// fit.
   struct Place {
     std::uint32_t cache;
     std::uint32_t package;
     std::array<std::uint64_t, 15> cores;
   };
   /// What a rank tells the others before they agree that the arena can be used.
-  [[nodiscard]] Place& place(std::size_t rank) const;
+  [[nodiscard]] Place& place(std::size_t rank) const {
+    return *reinterpret_cast<Place*>(at(layout_.rank_at(rank)));
+  }
 
   /// Units for a communicator, taken by one of its ranks; nothing when there are not so many. All of
   /// `members` ranks leave() it, or none has seen it and one gives it back by give_back().
-  [[nodiscard]] std::optional<ArenaRegion> take(std::size_t members);
+  // The lowest: those that were used before have their pages already.
+  [[nodiscard]] std::optional<ArenaRegion> take(std::size_t members) {
+    std::size_t free = 0;
+    for (std::size_t unit = 0; unit < layout_.units; ++unit) {
+      free = entry(unit).taken.load(std::memory_order_relaxed) == 0 ? free + 1 : 0;
+      if (free < members) continue;
+      const std::size_t first = unit + 1 - members;
+      if (!take_units(first, members)) {
+        free = 0;
+        continue;
+      }
+      ArenaRegion region{static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(members), 0};
+      for (std::size_t i = 0; i < members; ++i)
+        region.rounds = std::max(region.rounds, entry(first + i).rounds.load(std::memory_order_relaxed));
+      entry(first).left.store(region.count, std::memory_order_relaxed);
+      entry(first).rounds.store(region.rounds, std::memory_order_relaxed);  // free_units() hands them on
+      return region;
+    }
+    return std::nullopt;
+  }
   /// This rank uses it no more, after its last exchange there; `rounds`: that exchanges have used by now.
-  void leave(const ArenaRegion& region, std::uint64_t rounds);
-  void give_back(const ArenaRegion& region);
+  void leave(const ArenaRegion& region, std::uint64_t rounds) {
+    if (region.count == 0) return;
+    Entry& first = entry(region.first);
+    for (std::uint64_t known = first.rounds.load(std::memory_order_relaxed);
+         known < rounds && !first.rounds.compare_exchange_weak(known, rounds, std::memory_order_relaxed);) {
+    }
+    // Who leaves last has seen what all others have read and written.
+    if (first.left.fetch_sub(1, std::memory_order_acq_rel) == 1) free_units(region);
+  }
+  void give_back(const ArenaRegion& region) {
+    if (region.count > 0) free_units(region);
+  }
   /// The first `count` units are taken, before others can take any.
-  void take_first(std::size_t count);
+  void take_first(std::size_t count) {
+    for (std::size_t unit = 0; unit < count; ++unit) entry(unit).taken.store(1, std::memory_order_relaxed);
+    entry(0).left.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);
+  }
 
   /// Numbers of communicators, alike on this node.
   [[nodiscard]] Contexts& contexts() { return contexts_; }
 
  private:
+  // Pages of units behind those of so many regions of all ranks are given back when they are free: a program
+  // that once had many communicators does not keep their memory.
+  static constexpr std::size_t kKeptRegions = 8;
+
   /// What is known of a unit. Zero-initialised and never constructed.
   struct Entry {
     std::atomic<std::uint32_t> taken;
@@ -114,11 +201,37 @@ class NodeArena {
     std::atomic<std::uint64_t> rounds;  // that exchanges have used
   };
 
-  NodeArena(Mapping mapping, MapShare share, const ArenaLayout& layout);
+  NodeArena(Mapping mapping, MapShare share, const ArenaLayout& layout)
+      : layout_(layout),
+        share_(std::move(share)),
+        mapping_(std::move(mapping)),
+        contexts_(reinterpret_cast<std::atomic<std::uint64_t>*>(at(layout.contexts_at()))) {}
   [[nodiscard]] std::byte* at(std::size_t offset) const { return mapping_.address() + offset; }
-  [[nodiscard]] Entry& entry(std::size_t unit) const;
-  [[nodiscard]] bool take_units(std::size_t first, std::size_t count);
-  void free_units(const ArenaRegion& region);
+  [[nodiscard]] Entry& entry(std::size_t unit) const {
+    return reinterpret_cast<Entry*>(at(layout_.entries_at()))[unit];
+  }
+
+  /// All of them, or none.
+  [[nodiscard]] bool take_units(std::size_t first, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      std::uint32_t free = 0;
+      if (entry(first + i).taken.compare_exchange_strong(free, 1, std::memory_order_acquire)) continue;
+      while (i-- > 0) entry(first + i).taken.store(0, std::memory_order_release);
+      return false;
+    }
+    return true;
+  }
+
+  void free_units(const ArenaRegion& region) {
+    const std::uint64_t rounds = entry(region.first).rounds.load(std::memory_order_relaxed);
+    // Where the kernel refuses, the memory stays.
+    if (region.first + region.count > kKeptRegions * layout_.ranks)
+      static_cast<void>(madvise(unit(region.first), region.count * layout_.unit_bytes(), MADV_REMOVE));
+    for (std::size_t i = region.count; i-- > 0;) {
+      entry(region.first + i).rounds.store(rounds, std::memory_order_relaxed);
+      entry(region.first + i).taken.store(0, std::memory_order_release);
+    }
+  }
 
   ArenaLayout layout_;
   MapShare share_;

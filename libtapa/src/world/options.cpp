@@ -7,7 +7,6 @@
 #include <cmath>
 #include <numeric>
 #include <stdexcept>
-#include <utility>
 
 #include "topology/sysfs.hpp"
 
@@ -20,20 +19,18 @@ struct Unacceptable {
   std::string expected;
 };
 
-double parse_number(std::string_view text, std::string_view expected) {
-  double value = 0;
+template <class Number>
+Number parse_number(std::string_view text, std::string_view expected) {
+  Number value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value < 0) {
+  if (error != std::errc() || end != text.data() + text.size() ||
+      !std::isfinite(static_cast<double>(value)) || value < 0)
     throw Unacceptable{std::string(expected)};
-  }
   return value;
 }
 
 std::size_t parse_bytes(std::string_view text) {
-  std::size_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) throw Unacceptable{"a number of bytes"};
-  return value;
+  return parse_number<std::size_t>(text, "a number of bytes");
 }
 
 bool parse_bool(std::string_view text) {
@@ -42,15 +39,9 @@ bool parse_bool(std::string_view text) {
   throw Unacceptable{"0 or 1"};
 }
 
-/// A value as it was given, and what the option allows.
-struct Value {
-  std::string_view text;
-  std::string_view allowed;
-};
-
 /// For options whose enumerators are in the order of the words that they allow.
 template <class Enumerator>
-Enumerator parse_word(const Value& value) {
+Enumerator parse_word(const OptionValue& value) {
   std::string_view rest = value.allowed;
   for (int at = 0;; ++at) {
     const std::size_t end = rest.find('|');
@@ -109,105 +100,100 @@ void parse_check(Settings& settings, std::string_view text) {
 void parse_timeout(Settings& settings, std::string_view text) {
   constexpr std::string_view expected = "a number of seconds, 0 or more";
   const std::size_t comma = text.find(',');
-  settings.timeout = parse_number(text.substr(0, comma), expected);
-  if (comma != std::string_view::npos) parse_number(text.substr(comma + 1), expected);
+  settings.timeout = parse_number<double>(text.substr(0, comma), expected);
+  if (comma != std::string_view::npos) parse_number<double>(text.substr(comma + 1), expected);
 }
 
-struct Row {
-  OptionInfo info;
-  void (*apply)(Settings&, const Value&);
-};
-
 // The table of options. A new option is one row here and one field in Settings.
-constexpr Row rows[] = {
-    {{"enable", "TAPA_ENABLE", "0|1|alloc-mem", "1",
-      "0 hands every call to MPI; alloc-mem: the drop-in's MPI_Alloc_mem gives memory that the node's ranks "
-      "can map, which a forked child shares"},
-     [](Settings& s, const Value& v) { s.enable = v.text == "alloc-mem" || parse_bool(v.text); }},
-    {{"topology", "TAPA_TOPOLOGY", "2x2x3 (groups, slow to fast), a machine's name or a file", "",
-      "replaces detection: in the environment it describes the whole job, set on a communicator its ranks"},
-     [](Settings& s, const Value& v) { s.topology = v.text; }},
-    {{"tuning", "TAPA_TUNING", "file", "",
-      "what tapa-tune has measured, options that no variable has, or both"},
-     [](Settings& s, const Value& v) { s.tuning = v.text; }},
-    {{"plan", "TAPA_PLAN", "auto, model or an algorithm, e.g. linear, bruck:radix=4, tapa:split=node", "auto",
-      "auto: the first blocking calls of each size that no tuning file covers probe the most promising plans "
-      "and MPI's own, then the fastest is kept; model: what is predicted to be the fastest, without probing; "
-      "an algorithm: one plan for all calls"},
-     [](Settings& s, const Value& v) {
+constexpr OptionInfo rows[] = {
+    {"enable", "TAPA_ENABLE", "0|1|alloc-mem", "1",
+     "0 hands every call to MPI; alloc-mem: the drop-in's MPI_Alloc_mem gives memory that the node's ranks "
+     "can map, which a forked child shares",
+     [](Settings& s, const OptionValue& v) { s.enable = v.text == "alloc-mem" || parse_bool(v.text); }},
+    {"topology", "TAPA_TOPOLOGY", "2x2x3 (groups, slow to fast), a machine's name or a file", "",
+     "replaces detection: in the environment it describes the whole job, set on a communicator its ranks",
+     [](Settings& s, const OptionValue& v) { s.topology = v.text; }},
+    {"tuning", "TAPA_TUNING", "file", "",
+     "what tapa-tune has measured, options that no variable has, or both",
+     [](Settings& s, const OptionValue& v) { s.tuning = v.text; }},
+    {"plan", "TAPA_PLAN", "auto, model or an algorithm, e.g. linear, bruck:radix=4, tapa:split=node", "auto",
+     "auto: the first blocking calls of each size that no tuning file covers probe the most promising plans "
+     "and MPI's own, then the fastest is kept; model: what is predicted to be the fastest, without probing; "
+     "an algorithm: one plan for all calls",
+     [](Settings& s, const OptionValue& v) {
        s.plan = parse_plan(v.text);
        s.adapt = v.text != "model";
      }},
-    {{"nic-rate", "TAPA_NIC_RATE", "rate such as 100mbit, or nic0=100mbit,nic1=1gbit", "",
-      "rate of one NIC, when detection cannot know it"},
-     [](Settings& s, const Value& v) { s.nic_rate = parse_nic_rate(v.text); }},
-    {{"nics", "TAPA_NICS", "names of interfaces, separated by commas; first may be each or all", "",
-      "which NICs carry the data between nodes, when detection takes the wrong ones; drop-in: each rank "
-      "keeps "
-      "to one NIC of Open MPI's list (each), takes all of them (all), or keeps to one when they are in one "
-      "network (without such a word)"},
-     [](Settings&, const Value&) {}},  // read where they are detected
-    {{"progress", "TAPA_PROGRESS", "auto|hook|thread|none", "auto",
-      "what advances nonblocking calls: MPI's own progress, a thread, or nothing (they are left to MPI)"},
-     [](Settings&, const Value& v) { parse_word<int>(v); }},
-    {{"check", "TAPA_CHECK", "off|mpi|args|counts|data, or one of them and ,plan", "mpi",
-      "mpi: what MPI refuses; args: all that is wrong with local arguments; counts (or 1): both ends of "
-      "every block agree; data: and its checksum is right; plan: a plan asked for that cannot be carried out "
-      "is an error, not a warning and MPI"},
-     [](Settings& s, const Value& v) { parse_check(s, v.text); }},
-    {{"timeout", "TAPA_TIMEOUT", "seconds, 0 = never; after a comma those of MPI_Init, 0 = for ever", "0,30",
-      "a call that lasts longer prints who waits for whom, again each time its age doubles; drop-in: so long "
-      "MPI_Init waits for ranks that may not have it, before it ends the job"},
-     [](Settings& s, const Value& v) { parse_timeout(s, v.text); }},
-    {{"explain", "TAPA_EXPLAIN", "0|1", "0",
-      "rank 0 of each communicator prints one line per new plan: what, why, predicted, measured"},
-     [](Settings& s, const Value& v) { s.explain = parse_bool(v.text); }},
-    {{"log", "TAPA_LOG", "off|error|warn|info|debug", "warn", "what is written to stderr"},
-     [](Settings& s, const Value& v) { s.log = parse_word<LogLevel>(v); }},
-    {{"report", "TAPA_REPORT", "0|1|passive, or one of them and ,json", "0",
-      "counts calls, bytes and time, for the report at finalize; 1: MPI's own all-to-all runs beside some "
-      "calls, for comparison; passive: it does not; json: as lines of JSON"},
-     [](Settings& s, const Value& v) { s.report = parse_reporting(v.text); }},
-    {{"cache", "TAPA_CACHE", "0 or the path of a file, with a / in it", "0",
-      "the file that keeps what blocking calls have found for the next run of the same shape on the same "
-      "machine with the same libraries; 0: none"},
-     [](Settings&, const Value& v) {
+    {"nic-rate", "TAPA_NIC_RATE", "rate such as 100mbit, or nic0=100mbit,nic1=1gbit", "",
+     "rate of one NIC, when detection cannot know it",
+     [](Settings& s, const OptionValue& v) { s.nic_rate = parse_nic_rate(v.text); }},
+    {"nics", "TAPA_NICS", "names of interfaces, separated by commas; first may be each or all", "",
+     "which NICs carry the data between nodes, when detection takes the wrong ones; drop-in: each rank "
+     "keeps "
+     "to one NIC of Open MPI's list (each), takes all of them (all), or keeps to one when they are in one "
+     "network (without such a word)",
+     [](Settings&, const OptionValue&) {}},  // read where they are detected
+    {"progress", "TAPA_PROGRESS", "auto|hook|thread|none", "auto",
+     "what advances nonblocking calls: MPI's own progress, a thread, or nothing (they are left to MPI)",
+     [](Settings&, const OptionValue& v) { parse_word<int>(v); }},
+    {"check", "TAPA_CHECK", "off|mpi|args|counts|data, or one of them and ,plan", "mpi",
+     "mpi: what MPI refuses; args: all that is wrong with local arguments; counts (or 1): both ends of "
+     "every block agree; data: and its checksum is right; plan: a plan asked for that cannot be carried out "
+     "is an error, not a warning and MPI",
+     [](Settings& s, const OptionValue& v) { parse_check(s, v.text); }},
+    {"timeout", "TAPA_TIMEOUT", "seconds, 0 = never; after a comma those of MPI_Init, 0 = for ever", "0,30",
+     "a call that lasts longer prints who waits for whom, again each time its age doubles; drop-in: so long "
+     "MPI_Init waits for ranks that may not have it, before it ends the job",
+     [](Settings& s, const OptionValue& v) { parse_timeout(s, v.text); }},
+    {"explain", "TAPA_EXPLAIN", "0|1", "0",
+     "rank 0 of each communicator prints one line per new plan: what, why, predicted, measured",
+     [](Settings& s, const OptionValue& v) { s.explain = parse_bool(v.text); }},
+    {"log", "TAPA_LOG", "off|error|warn|info|debug", "warn", "what is written to stderr",
+     [](Settings& s, const OptionValue& v) { s.log = parse_word<LogLevel>(v); }},
+    {"report", "TAPA_REPORT", "0|1|passive, or one of them and ,json", "0",
+     "counts calls, bytes and time, for the report at finalize; 1: MPI's own all-to-all runs beside some "
+     "calls, for comparison; passive: it does not; json: as lines of JSON",
+     [](Settings& s, const OptionValue& v) { s.report = parse_reporting(v.text); }},
+    {"cache", "TAPA_CACHE", "0 or the path of a file, with a / in it", "0",
+     "the file that keeps what blocking calls have found for the next run of the same shape on the same "
+     "machine with the same libraries; 0: none",
+     [](Settings&, const OptionValue& v) {
        const bool none = v.text == "0" || v.text == "off" || v.text == "no" || v.text == "false";
        if (!none && v.text.find('/') == std::string_view::npos) throw Unacceptable{std::string(v.allowed)};
      }},
-    {{"gpu", "TAPA_GPU", "auto|mpi|stage|host|else-mpi|else-stage", "auto",
-      "buffers in GPU memory, where some rank's process uses a GPU: auto takes the device engine, else an "
-      "MPI that says that it knows such memory, else copies to the host and back; else-mpi, else-stage: the "
-      "engine, else the one or the other whatever MPI says; mpi hands MPI all calls; stage always copies; "
-      "host promises that no buffer is there"},
-     [](Settings& s, const Value& v) { s.gpu = parse_word<GpuBuffers>(v); }},
-    {{"gpu-wire", "TAPA_GPU_WIRE", "auto|nccl|mpi|staging|sockets|host", "auto",
-      "what joins the nodes of ranks whose buffers in GPU memory take the device engine, or GPUs of one host "
-      "that do not reach each other; auto takes the first that works, but nothing other than nccl where MPI "
-      "takes such buffers itself"},
-     [](Settings& s, const Value& v) { s.gpu_wire = parse_word<GpuWire>(v); }},
-    {{"shm-limit", "", "bytes, 0 = never", "32768",
-      "longest message between ranks of one node that goes through the library's own shared memory; 32 times "
-      "as long in plans that pass blocks on"},
-     [](Settings& s, const Value& v) { s.shm_limit = parse_bytes(v.text); }},
-    {{"attach-from", "", "bytes, 0 = never", "16384",
-      "shortest block that a rank of the same node copies straight from its sender's memory (cross-memory "
-      "attach), where the kernel allows that; by default twice as long where ranks outnumber cores, and half "
-      "as long for more than 32 ranks with a core each; "
-      "read when a communicator is set up"},
-     [](Settings& s, const Value& v) { s.attach_from = parse_bytes(v.text); }},
-    {{"piece", "", "bytes, 0 = by the network", "0",
-      "longer messages between nodes travel in pieces of this size; by default 32768 over TCP, whole "
-      "elsewhere"},
-     [](Settings& s, const Value& v) { s.piece = parse_bytes(v.text); }},
-    {{"keep", "", "bytes", "33554432",
-      "most memory that a communicator keeps between calls for plans and their scratch, and a process for "
-      "packed blocks of each call under way, and for those of calls that MPI carries out; what needs more is "
-      "freed after the call"},
-     [](Settings& s, const Value& v) { s.keep = parse_bytes(v.text); }},
-    {{"wait", "", "auto|spin|yield|sleep", "auto",
-      "how a blocked rank waits; auto: spin, or yield when a node has more ranks than cores"},
-     [](Settings& s, const Value& v) { s.wait = parse_word<Wait>(v); }},
+    {"gpu", "TAPA_GPU", "auto|mpi|stage|host|else-mpi|else-stage", "auto",
+     "buffers in GPU memory, where some rank's process uses a GPU: auto takes the device engine, else an "
+     "MPI that says that it knows such memory, else copies to the host and back; else-mpi, else-stage: the "
+     "engine, else the one or the other whatever MPI says; mpi hands MPI all calls; stage always copies; "
+     "host promises that no buffer is there",
+     [](Settings& s, const OptionValue& v) { s.gpu = parse_word<GpuBuffers>(v); }},
+    {"gpu-wire", "TAPA_GPU_WIRE", "auto|nccl|mpi|staging|sockets|host", "auto",
+     "what joins the nodes of ranks whose buffers in GPU memory take the device engine, or GPUs of one host "
+     "that do not reach each other; auto takes the first that works, but nothing other than nccl where MPI "
+     "takes such buffers itself",
+     [](Settings& s, const OptionValue& v) { s.gpu_wire = parse_word<GpuWire>(v); }},
+    {"shm-limit", "", "bytes, 0 = never", "32768",
+     "longest message between ranks of one node that goes through the library's own shared memory; 32 times "
+     "as long in plans that pass blocks on",
+     [](Settings& s, const OptionValue& v) { s.shm_limit = parse_bytes(v.text); }},
+    {"attach-from", "", "bytes, 0 = never", "16384",
+     "shortest block that a rank of the same node copies straight from its sender's memory (cross-memory "
+     "attach), where the kernel allows that; by default twice as long where ranks outnumber cores, and half "
+     "as long for more than 32 ranks with a core each; "
+     "read when a communicator is set up",
+     [](Settings& s, const OptionValue& v) { s.attach_from = parse_bytes(v.text); }},
+    {"piece", "", "bytes, 0 = by the network", "0",
+     "longer messages between nodes travel in pieces of this size; by default 32768 over TCP, whole "
+     "elsewhere",
+     [](Settings& s, const OptionValue& v) { s.piece = parse_bytes(v.text); }},
+    {"keep", "", "bytes", "33554432",
+     "most memory that a communicator keeps between calls for plans and their scratch, and a process for "
+     "packed blocks of each call under way, and for those of calls that MPI carries out; what needs more is "
+     "freed after the call",
+     [](Settings& s, const OptionValue& v) { s.keep = parse_bytes(v.text); }},
+    {"wait", "", "auto|spin|yield|sleep", "auto",
+     "how a blocked rank waits; auto: spin, or yield when a node has more ranks than cores",
+     [](Settings& s, const OptionValue& v) { s.wait = parse_word<Wait>(v); }},
 };
 
 constexpr std::size_t kRows = std::size(rows);
@@ -236,19 +222,13 @@ std::string instead_of(std::string_view word) {
   for (const auto& [name, instead] : gone) {
     if (says(name)) return std::string(word) + " is no option any more, write " + std::string(instead);
   }
-  for (const Row& row : rows) {
-    if (!row.info.variable.empty() || !says(row.info.name)) continue;
+  for (const OptionInfo& row : rows) {
+    if (!row.variable.empty() || !says(row.name)) continue;
     return std::string(word) + " is an option of the tuning file: TAPA_TUNING=FILE.json, in it " +
-           R"({"format": "tapa-tuning/1", "options": {")" + std::string(row.info.name) + "\": VALUE}}";
+           R"({"format": "tapa-tuning/1", "options": {")" + std::string(row.name) + "\": VALUE}}";
   }
   return {};
 }
-
-constexpr auto infos = [] {
-  std::array<OptionInfo, kRows> table{};
-  for (std::size_t i = 0; i < kRows; ++i) table[i] = rows[i].info;
-  return table;
-}();
 
 /// Levenshtein distance.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -270,7 +250,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string suggestion(std::string_view word, std::string_view OptionInfo::*column) {
   std::string_view best;
   std::size_t least = 4;  // more edits than this are another word
-  for (const OptionInfo& info : infos) {
+  for (const OptionInfo& info : rows) {
     const std::size_t distance = edit_distance(word, info.*column);
     if (distance < least) {
       least = distance;
@@ -280,14 +260,13 @@ std::string suggestion(std::string_view word, std::string_view OptionInfo::*colu
   return best.empty() ? std::string() : ", did you mean " + std::string(best) + "?";
 }
 
-std::size_t find(std::string_view text, std::string_view OptionInfo::*column) {
-  const auto at =
-      std::find_if(infos.begin(), infos.end(), [&](const OptionInfo& i) { return i.*column == text; });
-  return static_cast<std::size_t>(at - infos.begin());
+std::size_t row_with(std::string_view text, std::string_view OptionInfo::*column) {
+  const OptionInfo* const at = std::ranges::find(rows, text, column);
+  return static_cast<std::size_t>(at - rows);
 }
 
 std::size_t row_of(std::string_view name) {
-  const std::size_t row = find(name, &OptionInfo::name);
+  const std::size_t row = row_with(name, &OptionInfo::name);
   if (row == kRows) {
     const std::string instead = instead_of(name);
     throw std::invalid_argument(!instead.empty() ? instead
@@ -297,19 +276,10 @@ std::size_t row_of(std::string_view name) {
   return row;
 }
 
-void apply(Settings& settings, std::size_t row, std::string_view value, std::string_view whose) {
-  try {
-    rows[row].apply(settings, {value, rows[row].info.allowed});
-  } catch (const Unacceptable& e) {
-    throw std::invalid_argument(std::string(whose) + " is \"" + std::string(value) + "\", expected " +
-                                e.expected);
-  }
-}
-
 }  // namespace
 
 std::span<const OptionInfo> option_table() {
-  return infos;
+  return rows;
 }
 
 std::string_view to_string(Origin origin) {
@@ -317,10 +287,9 @@ std::string_view to_string(Origin origin) {
   return names.at(static_cast<std::size_t>(origin));
 }
 
-Options::Options() : origins_(kRows, Origin::standard) {
+Options::Options() : texts_(kRows), origins_(kRows) {
   for (std::size_t row = 0; row < kRows; ++row) {
-    texts_.emplace_back(infos[row].standard);
-    apply(settings_, row, infos[row].standard, infos[row].name);
+    take(row, rows[row].standard, Origin::standard, std::string(rows[row].name));
   }
 }
 
@@ -335,7 +304,7 @@ Options Options::from_environment(const char* const* environment, std::vector<st
     if (!entry.starts_with("TAPA_") || equals == std::string_view::npos) continue;
     const std::string_view name = entry.substr(0, equals);
     const std::string_view value = entry.substr(equals + 1);
-    const std::size_t row = find(name, &OptionInfo::variable);
+    const std::size_t row = row_with(name, &OptionInfo::variable);
     if (std::ranges::find(of_others, name) != std::end(of_others)) continue;
     if (row == kRows) {
       const std::string instead = instead_of(name);
@@ -345,16 +314,22 @@ Options Options::from_environment(const char* const* environment, std::vector<st
       continue;
     }
     if (value.empty()) continue;  // an empty variable is as good as none
-    apply(options.settings_, row, value, name);
-    options.texts_[row] = value;
-    options.origins_[row] = Origin::environment;
+    options.take(row, value, Origin::environment, std::string(name));
   }
   return options;
 }
 
 void Options::set(std::string_view name, std::string_view value, Origin origin) {
-  const std::size_t row = row_of(name);
-  apply(settings_, row, value, "option \"" + std::string(name) + "\"");
+  take(row_of(name), value, origin, "option \"" + std::string(name) + "\"");
+}
+
+/// `whose`: the value's, for messages.
+void Options::take(std::size_t row, std::string_view value, Origin origin, const std::string& whose) {
+  try {
+    rows[row].apply(settings_, {value, rows[row].allowed});
+  } catch (const Unacceptable& e) {
+    throw std::invalid_argument(whose + " is \"" + std::string(value) + "\", expected " + e.expected);
+  }
   texts_[row] = value;
   origins_[row] = origin;
 }
@@ -363,12 +338,10 @@ void Options::take_file(const std::vector<std::pair<std::string, std::string>>& 
                         const std::string& path) {
   const std::string where = "tuning file " + path + ": $.options: ";
   for (const auto& [name, value] : values) {
-    const std::size_t row = find(name, &OptionInfo::name);
-    if (row == kRows || !infos[row].variable.empty())
+    const std::size_t row = row_with(name, &OptionInfo::name);
+    if (row == kRows || !rows[row].variable.empty())
       throw std::invalid_argument(where + "\"" + name + "\" is no option of this file");
-    apply(settings_, row, value, where + name);
-    texts_[row] = value;
-    origins_[row] = Origin::file;
+    take(row, value, Origin::file, where + name);
   }
 }
 
@@ -384,7 +357,7 @@ std::string Options::serialize() const {
   std::string bytes;
   for (std::size_t row = 0; row < kRows; ++row) {
     if (origins_[row] != Origin::environment) continue;
-    bytes.append(infos[row].variable).append("=").append(texts_[row]).push_back('\0');
+    bytes.append(rows[row].variable).append("=").append(texts_[row]).push_back('\0');
   }
   return bytes;
 }

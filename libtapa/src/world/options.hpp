@@ -52,6 +52,12 @@ struct Settings {
   }
 };
 
+/// A value as it was given, and what the option allows.
+struct OptionValue {
+  std::string_view text;
+  std::string_view allowed;
+};
+
 /// One row of the table.
 struct OptionInfo {
   std::string_view name;      ///< key of TAPA_Comm_set
@@ -59,6 +65,7 @@ struct OptionInfo {
   std::string_view allowed;   ///< what a value may be, in words
   std::string_view standard;  ///< default value
   std::string_view help;      ///< one sentence
+  void (*apply)(Settings&, const OptionValue&);
 };
 
 [[nodiscard]] std::span<const OptionInfo> option_table();
@@ -93,6 +100,8 @@ class Options {
   static Options deserialize(const std::string& bytes);
 
  private:
+  void take(std::size_t row, std::string_view value, Origin origin, const std::string& whose);
+
   Settings settings_;
   std::vector<std::string> texts_;  // one for each row of the table
   std::vector<Origin> origins_;

@@ -37,9 +37,8 @@ void take_options(std::string& text, Options& options) {
   if (tuning.ranks == 0) text.clear();
 }
 
-/// The topology that option "topology" asks for. The option describes the whole job, so that a program's
-/// sub-communicators get their part of it; where processes of other jobs are among them it describes these
-/// ranks.
+/// The topology that option "topology" asks for: of the whole job, of which communicators get their part, or
+/// of these ranks where processes of other jobs are among them.
 Topology topology_asked_for(const std::string& asked, MPI_Comm comm) {
   const std::string text = names_topology_file(asked) ? files::from_first_folder(asked).string() : asked;
   const std::vector<int> in_world = ranks_in_world(comm);

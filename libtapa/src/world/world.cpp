@@ -6,7 +6,6 @@
 #include <bit>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <stdexcept>
 #include <utility>
 
@@ -15,7 +14,6 @@
 #include "run/log.hpp"
 #include "run/private_comm.hpp"
 #include "run/scratch.hpp"
-#include "run/world.hpp"
 #include "topology/detect.hpp"
 #include "topology/detect_mpi.hpp"
 #include "transport/memory_file.hpp"
@@ -60,7 +58,7 @@ std::shared_ptr<World> World::make(MPI_Comm of, const JointSteps& steps) {
   std::shared_ptr<World> world(new World(of));
   std::string why;
   std::optional<ShmSegment> file;
-  if (world->size_ > 1) file = ShmSegment::create(why);
+  if (world->size > 1) file = ShmSegment::create(why);
   if (!why.empty()) log_info("no shared memory: " + why);
   world->hellos_ = gather_hellos(own_hello(file ? &*file : nullptr), of, steps);
   check_versions(world->hellos_);
@@ -73,150 +71,147 @@ std::shared_ptr<World> World::make(MPI_Comm of, const JointSteps& steps) {
   return world;
 }
 
-World::World(MPI_Comm of) : rank_(rank_in(of)), size_(size_of(of)) {}
-
 World::~World() {
   release();
 }
 
 void World::release() {
-  shm_.reset();
-  if (comm_ != MPI_COMM_NULL) PMPI_Comm_free(&comm_);
+  shm.reset();
+  if (comm != MPI_COMM_NULL) PMPI_Comm_free(&comm);
 }
 
 void World::find_mates() {
   std::map<std::uint64_t, int> numbers;
-  number_.assign(static_cast<std::size_t>(size_), -1);
-  for (int r = 0; r < size_; ++r) {
+  number_.assign(static_cast<std::size_t>(size), -1);
+  for (int r = 0; r < size; ++r) {
     const std::uint64_t host = hello(r).host;
     node_.push_back(numbers.try_emplace(host, static_cast<int>(numbers.size())).first->second);
-    if (host != hello(rank_).host) continue;
-    number_[static_cast<std::size_t>(r)] = static_cast<int>(mates_.size());
-    mates_.push_back(r);
+    if (host != hello(rank).host) continue;
+    number_[static_cast<std::size_t>(r)] = static_cast<int>(mates.size());
+    mates.push_back(r);
     pids_.push_back(ShmSegment::process(std::string(hello(r).token_text())));
   }
-  nodes_ = static_cast<int>(numbers.size());
+  nodes = static_cast<int>(numbers.size());
 }
 
-/// The file is that of the first rank of the node, which keeps it open until all agree. False: this rank
-/// cannot have it.
+/// That of the node's first rank, which keeps it open until all agree. False: this rank cannot have it.
 bool World::open_arena(const std::optional<ShmSegment>& file) {
-  if (mates_.size() == 1) return true;
-  std::uint64_t most = hello(rank_).most_bytes;
-  for (const int mate : mates_) most = std::min(most, hello(mate).most_bytes);
-  const auto layout = arena_layout(mates_.size(), most, page_bytes());
+  if (mates.size() == 1) return true;
+  std::uint64_t most = hello(rank).most_bytes;
+  for (const int mate : mates) most = std::min(most, hello(mate).most_bytes);
+  const auto layout = arena_layout(mates.size(), most, page_bytes());
   std::string why = "its address space is limited";
-  const bool first = mates_.front() == rank_;
+  const bool first = mates.front() == rank;
   const int fd = !file   ? -1
                  : first ? file->fd()
-                         : ShmSegment::open_token(std::string(hello(mates_.front()).token_text()));
+                         : ShmSegment::open_token(std::string(hello(mates.front()).token_text()));
   if (layout && fd >= 0) {
-    arena_ = NodeArena::map(fd, *layout, why);
+    arena = NodeArena::map(fd, *layout, why);
   } else if (layout) {
-    why = "cannot open that of rank " + std::to_string(mates_.front());
+    why = "cannot open that of rank " + std::to_string(mates.front());
   }
   if (!first && fd >= 0) close(fd);
-  if (!arena_) {
+  if (!arena) {
     log_info("no shared memory: " + why);
     return false;
   }
-  NodeArena::Place& place = arena_->place(static_cast<std::size_t>(number_of(rank_)));
+  NodeArena::Place& place = arena->place(static_cast<std::size_t>(number_of(rank)));
   place = place_of(own_cores());
   if (first && is_drop_in()) reserve();
-  if (is_drop_in() && nodes_ == 1) ShmBuffers::populate(arena_->unit(static_cast<std::size_t>(rank_)));
+  if (is_drop_in() && nodes == 1) ShmBuffers::populate(arena->unit(static_cast<std::size_t>(rank)));
   return true;
 }
 
 /// MPI_COMM_WORLD's own, before other ranks can take any.
 void World::reserve() {
-  if (rank_ == 0) static_cast<void>(arena_->contexts().take(1));
-  if (nodes_ == 1) arena_->take_first(static_cast<std::size_t>(size_));
+  if (rank == 0) static_cast<void>(arena->contexts().take(1));
+  if (nodes == 1) arena->take_first(static_cast<std::size_t>(size));
 }
 
 /// Whether all ranks have their node's memory, and the same options.
 void World::agree(bool shares, MPI_Comm of, const JointSteps& steps) {
-  const bool reads = shares && std::ranges::all_of(mates_, [&](int mate) {
-                       return mate == rank_ || ShmSegment::readable(std::string(hello(mate).token_text()));
+  const bool reads = shares && std::ranges::all_of(mates, [&](int mate) {
+                       return mate == rank || ShmSegment::readable(std::string(hello(mate).token_text()));
                      });
   const OptionsDigest own = options_digest();
   std::uint64_t all[] = {(shares ? kShares : 0) | (reads ? kAttaches : 0), own.digest, ~own.digest};
   if (!own.complete) all[1] = all[2] = 0;
   steps.meet();
   check_mpi(PMPI_Allreduce(MPI_IN_PLACE, all, 3, MPI_UINT64_T, MPI_BAND, of), "MPI_Allreduce");
-  if ((all[0] & kShares) == 0) arena_.reset();
-  attaches_ = (all[0] & kAttaches) != 0;
-  if (!attaches_ && rank_ == 0 && size_ > 1)
+  if ((all[0] & kShares) == 0) arena.reset();
+  attaches = (all[0] & kAttaches) != 0;
+  if (!attaches && rank == 0 && size > 1)
     log_info("no cross-memory attach: the kernel refuses it to some rank");
   const bool alike = (all[1] | all[2]) == ~std::uint64_t{0};
   if (alike)
-    shared_.options = std::make_shared<const Options>(environment_options());
+    shared.options = std::make_shared<const Options>(environment_options());
   else
-    shared_ =
-        unpack_options(share_text(of, rank_ == 0 ? pack_options(of) : std::string(), [&] { steps.meet(); }));
-  if (options()->settings().shm_limit == 0) arena_.reset();
-  Scratch::keep_at_most(options()->settings().keep);
-  has_progress_ = std::ranges::all_of(hellos_, [](const Hello& h) { return h.has_progress != 0; });
+    shared =
+        unpack_options(share_text(of, rank == 0 ? pack_options(of) : std::string(), [&] { steps.meet(); }));
+  if (shared.options->settings().shm_limit == 0) arena.reset();
+  Scratch::keep_at_most(shared.options->settings().keep);
+  has_progress = std::ranges::all_of(hellos_, [](const Hello& h) { return h.has_progress != 0; });
   // Also where the options speak of buffers in GPU memory.
-  const GpuBuffers gpu = options()->settings().gpu;
-  sees_gpus_ = gpu == GpuBuffers::mpi || gpu == GpuBuffers::stage ||
-               (gpu != GpuBuffers::host &&
-                std::ranges::any_of(hellos_, [](const Hello& h) { return h.sees_gpus != 0; }));
+  const GpuBuffers gpu = shared.options->settings().gpu;
+  sees_gpus = gpu == GpuBuffers::mpi || gpu == GpuBuffers::stage ||
+              (gpu != GpuBuffers::host &&
+               std::ranges::any_of(hellos_, [](const Hello& h) { return h.sees_gpus != 0; }));
 }
 
 void World::make_comms(MPI_Comm of, const JointSteps& steps) {
   static_cast<void>(alone_comm());  // not in the first call that packs
   steps.meet();
-  check_mpi(make_private_comm(of, &comm_), "MPI_Comm_create");
+  check_mpi(make_private_comm(of, &comm), "MPI_Comm_create");
   tag_limit_ = largest_tag();
   contexts_ = std::clamp<unsigned>(static_cast<unsigned>(tag_limit_ / kLeastTags), 1, ArenaLayout::kContexts);
-  if (arena_) return join_rings();
-  if (rank_ == 0 && is_drop_in()) static_cast<void>(own_contexts_.take(1));  // MPI_COMM_WORLD's
+  if (arena) return join_rings();
+  if (rank == 0 && is_drop_in()) static_cast<void>(own_contexts_.take(1));  // MPI_COMM_WORLD's
 }
 
 void World::join_rings() {
-  const std::size_t capacity = arena_->layout().ring_capacity();
-  const auto own = static_cast<std::size_t>(number_of(rank_));
+  const std::size_t capacity = arena->layout().ring_capacity();
+  const auto own = static_cast<std::size_t>(number_of(rank));
   std::vector<RingEnds> ends;
-  for (std::size_t peer = 0; peer < mates_.size(); ++peer) {
-    ends.push_back({ShmRing(arena_->ring(own, peer), capacity), ShmRing(arena_->ring(peer, own), capacity),
-                    arena_->bell(peer)});
+  for (std::size_t peer = 0; peer < mates.size(); ++peer) {
+    ends.push_back({ShmRing(arena->ring(own, peer), capacity), ShmRing(arena->ring(peer, own), capacity),
+                    arena->bell(peer)});
   }
-  shm_ = std::make_unique<ShmNode>(ends, own, arena_->bell(own));
+  shm = std::make_unique<ShmNode>(ends, own, arena->bell(own));
 }
 
 // Of an arena each rank has told where it runs.
 void World::count_cores() {
   const auto online = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   Cores cores = own_cores();
-  for (std::size_t mate = 0; arena_ && mate < mates_.size(); ++mate) {
-    const auto& theirs = arena_->place(mate).cores;
+  for (std::size_t mate = 0; arena && mate < mates.size(); ++mate) {
+    const auto& theirs = arena->place(mate).cores;
     std::transform(theirs.begin(), theirs.end(), cores.begin(), cores.begin(), std::bit_or());
   }
   int usable = 0;
   for (const std::uint64_t bits : cores) usable += std::popcount(bits);
-  if (usable == 0 || !arena_) usable = online;
-  crowded_ = static_cast<int>(mates_.size()) > usable || ranks_started_here() > online;
+  if (usable == 0 || !arena) usable = online;
+  crowded = static_cast<int>(mates.size()) > usable || ranks_started_here() > online;
 }
 
 /// What plans between nodes go by, and what a program that asked for the library may ask of its levels.
 void World::describe_places(const JointSteps& steps) {
-  const Settings& s = options()->settings();
-  const bool wanted = nodes_ > 1 || !is_drop_in() || s.plan || !tuning().empty();
-  if (size_ == 1 || !wanted || !s.topology.empty()) return;
+  const Settings& s = shared.options->settings();
+  const bool wanted = nodes > 1 || !is_drop_in() || s.plan || !shared.tuning.empty();
+  if (size == 1 || !wanted || !s.topology.empty()) return;
   try {
-    records_ = gather_records(comm_, own_record(), [&] { steps.meet(); });
+    records = gather_records(comm, own_record(), [&] { steps.meet(); });
   } catch (const std::runtime_error& e) {
     refuse(MPI_ERR_INTERN, e.what());
   }
 }
 
-std::vector<int> World::ranks_of(MPI_Comm comm) const {
-  return ranks_in(comm_, comm);
+std::vector<int> World::ranks_of(MPI_Comm other) const {
+  return ranks_in(comm, other);
 }
 
 int World::distance_to(int mate) const {
-  const auto& own = arena_->place(static_cast<std::size_t>(number_of(rank_)));
-  const auto& other = arena_->place(static_cast<std::size_t>(number_of(mate)));
+  const auto& own = arena->place(static_cast<std::size_t>(number_of(rank)));
+  const auto& other = arena->place(static_cast<std::size_t>(number_of(mate)));
   if (own.package == 0 || other.package == 0) return 0;
   if (own.package != other.package) return 2;
   return own.cache != 0 && own.cache == other.cache ? 0 : 1;
@@ -224,16 +219,16 @@ int World::distance_to(int mate) const {
 
 // Each node has its part of the numbers, or each rank where nodes have no memory.
 std::optional<unsigned> World::take_context() {
-  const auto owners = static_cast<unsigned>(arena_ ? nodes_ : size_);
-  const auto owner = static_cast<unsigned>(arena_ ? node_of(rank_) : rank_);
+  const auto owners = static_cast<unsigned>(arena ? nodes : size);
+  const auto owner = static_cast<unsigned>(arena ? node_of(rank) : rank);
   const unsigned most = contexts_ / owners + (owner < contexts_ % owners ? 1 : 0);
-  const auto found = (arena_ ? arena_->contexts() : own_contexts_).take(most);
+  const auto found = (arena ? arena->contexts() : own_contexts_).take(most);
   return found ? std::optional(*found * owners + owner) : std::nullopt;
 }
 
 void World::give_context(unsigned context) {
-  const auto owners = static_cast<unsigned>(arena_ ? nodes_ : size_);
-  (arena_ ? arena_->contexts() : own_contexts_).give(context / owners);
+  const auto owners = static_cast<unsigned>(arena ? nodes : size);
+  (arena ? arena->contexts() : own_contexts_).give(context / owners);
 }
 
 }  // namespace tapa

@@ -15,6 +15,7 @@
 
 #include "run/error.hpp"
 #include "run/joint_steps.hpp"
+#include "run/world.hpp"
 #include "transport/shm_node.hpp"
 #include "world/hello.hpp"
 #include "world/node_arena.hpp"
@@ -30,8 +31,7 @@ class SetupError : public CallError {
 
 class World {
  public:
-  /// Collective over `of`, which is not kept; its calls are among `steps`. Throws SetupError on all ranks
-  /// alike, CallError when MPI itself fails.
+  /// Collective over `of`, among `steps`. Throws SetupError on all ranks alike, CallError where MPI fails.
   static std::shared_ptr<World> make(MPI_Comm of, const JointSteps& steps);
   ~World();
   World(const World&) = delete;
@@ -44,53 +44,40 @@ class World {
   /// Frees its communicators: nothing may be under way. MPI ends.
   void release();
 
-  [[nodiscard]] int rank() const { return rank_; }
-  [[nodiscard]] int size() const { return size_; }
-  /// Carries messages of all communicators, each with tags of its own; MPI_ERRORS_RETURN.
-  [[nodiscard]] MPI_Comm comm() const { return comm_; }
-  [[nodiscard]] const Hello& hello(int rank) const { return hellos_[static_cast<std::size_t>(rank)]; }
-  /// The ranks of a communicator as ranks of this world, or MPI_UNDEFINED. Local. Throws CallError.
-  [[nodiscard]] std::vector<int> ranks_of(MPI_Comm comm) const;
+  // What its ranks know: make() says it.
+  const int rank;
+  const int size;
+  MPI_Comm comm = MPI_COMM_NULL;     ///< carries messages of all communicators, each with tags of its own
+  int nodes = 0;                     ///< ranks of a node can map each other's files
+  std::vector<int> mates;            ///< the ranks of this rank's node, ascending
+  std::shared_ptr<NodeArena> arena;  ///< the node's memory; null on all ranks where some cannot have it
+  std::unique_ptr<ShmNode> shm;      ///< messages in it; null where there is none
+  bool attaches = false;             ///< the kernel lets the ranks of each node read each other's memory
+  bool crowded = false;              ///< ranks of this rank's host outnumber its processors
+  bool sees_gpus = false;            ///< some rank's host has GPUs, and buffers may be in their memory
+  bool has_progress = false;         ///< nonblocking operations advance on every rank whatever it waits for
+  SharedOptions shared;              ///< what rank 0 has
+  std::vector<std::string> records;  ///< each rank's place, for merge_records(); empty where not asked for
 
-  /// Numbers of nodes, by rank, and how many there are. Ranks of a node can map each other's files.
-  [[nodiscard]] int node_of(int rank) const { return node_[static_cast<std::size_t>(rank)]; }
-  [[nodiscard]] int nodes() const { return nodes_; }
-  /// The process of a mate.
+  [[nodiscard]] const Hello& hello(int of) const { return hellos_[static_cast<std::size_t>(of)]; }
+  /// The number of a rank's node.
+  [[nodiscard]] int node_of(int of) const { return node_[static_cast<std::size_t>(of)]; }
+  /// A rank's number among the mates, or -1, and a mate's process.
+  [[nodiscard]] int number_of(int of) const { return number_[static_cast<std::size_t>(of)]; }
   [[nodiscard]] pid_t process_of(int mate) const { return pids_[static_cast<std::size_t>(number_of(mate))]; }
-  /// The ranks of this rank's node, ascending, and a rank's number among them, or -1.
-  [[nodiscard]] const std::vector<int>& mates() const { return mates_; }
-  [[nodiscard]] int number_of(int rank) const { return number_[static_cast<std::size_t>(rank)]; }
-
-  /// The node's memory; null on all ranks of the world where some cannot have it.
-  [[nodiscard]] const std::shared_ptr<NodeArena>& arena() const { return arena_; }
-  /// Messages in it; null where there is none.
-  [[nodiscard]] ShmNode* shm() const { return shm_.get(); }
-  /// Whether the kernel lets the ranks of each node read each other's memory.
-  [[nodiscard]] bool attaches() const { return attaches_; }
-  /// Whether ranks of this rank's host outnumber its processors.
-  [[nodiscard]] bool crowded() const { return crowded_; }
   /// How near a mate is: 0 shares the last cache, 1 the package, 2 neither, as far as both are bound.
   [[nodiscard]] int distance_to(int mate) const;
+  /// The ranks of a communicator as ranks of this world, or MPI_UNDEFINED. Local. Throws CallError.
+  [[nodiscard]] std::vector<int> ranks_of(MPI_Comm other) const;
 
-  /// Whether nonblocking operations advance on every rank whatever it waits for.
-  [[nodiscard]] bool has_progress() const { return has_progress_; }
-  /// Whether some rank's host has GPUs, and buffers may be in their memory.
-  [[nodiscard]] bool sees_gpus() const { return sees_gpus_; }
   /// Of these ranks' tags, a share for each of so many communicators.
   [[nodiscard]] int tags_of_context() const { return tag_limit_ / static_cast<int>(contexts_); }
   /// A number that no other living communicator has, for its rank 0; nothing when none is left. Thread-safe.
   [[nodiscard]] std::optional<unsigned> take_context();
   void give_context(unsigned context);
 
-  // What rank 0 has.
-  [[nodiscard]] const std::shared_ptr<const Options>& options() const { return shared_.options; }
-  [[nodiscard]] const std::string& tuning() const { return shared_.tuning; }
-  [[nodiscard]] const std::string& topology() const { return shared_.topology; }
-  /// How each rank describes its place, for merge_records(); empty where that was not asked for.
-  [[nodiscard]] const std::vector<std::string>& records() const { return records_; }
-
  private:
-  explicit World(MPI_Comm of);
+  explicit World(MPI_Comm of) : rank(rank_in(of)), size(size_of(of)) {}
   void find_mates();
   [[nodiscard]] bool open_arena(const std::optional<ShmSegment>& file);
   void reserve();
@@ -100,28 +87,15 @@ class World {
   void count_cores();
   void describe_places(const JointSteps& steps);
 
-  int rank_ = 0;
-  int size_ = 0;
-  MPI_Comm comm_ = MPI_COMM_NULL;
   std::vector<Hello> hellos_;
   std::vector<int> node_;
-  int nodes_ = 0;
-  std::vector<int> mates_;
-  std::vector<pid_t> pids_;  // of these
   std::vector<int> number_;
-  std::shared_ptr<NodeArena> arena_;
-  std::unique_ptr<ShmNode> shm_;
-  bool attaches_ = false;
-  bool crowded_ = false;
-  bool sees_gpus_ = false;
-  bool has_progress_ = false;
+  std::vector<pid_t> pids_;  // of the mates
   int tag_limit_ = 32767;
   unsigned contexts_ = 1;
   // Where there is no arena.
   std::array<std::atomic<std::uint64_t>, ArenaLayout::kContexts / 64> own_words_{};
   Contexts own_contexts_{own_words_.data()};
-  SharedOptions shared_;
-  std::vector<std::string> records_;
 };
 
 }  // namespace tapa
