@@ -73,15 +73,16 @@ FAMILIES: dict[str, tuple[Callable[[int], Any], Callable[..., dict[str, Any]]]] 
 GUIDED = ["qwenimage", "flux", "wan", "sd3"]
 # Of the others diffusers' own code branches on what tensors hold.
 WHOLE = [name for name in FAMILIES if name not in ("hunyuan-video-1.5", "lumina2", "qwenimage21", "z-image")]
-LAYERS = 6  # of each kind: a graph for each of them is too many
+# Of each kind: by blocks, a graph for each of them is too many.
+LAYERS = {"regional": 6, "whole": 3}
 # Text length and width of the picture: other lengths first, then other widths.
 SIZES = [(9, 5), (10, 5), (11, 5), (12, 5), (12, 6), (13, 7), (14, 4)]
 
 
-def _make(name: str) -> nn.Module:
+def _make(name: str, how: str) -> nn.Module:
     model: Any = FAMILIES[name][0](4)
-    layers = {key: LAYERS for key in ("num_layers", "num_single_layers", "n_layers") if key in model.config}
-    model = tiny.randomise(type(model).from_config(model.config, **layers))
+    kinds = {"num_layers", "num_single_layers", "n_layers"} & model.config.keys()
+    model = tiny.randomise(type(model).from_config(model.config, **dict.fromkeys(kinds, LAYERS[how])))
     if name in BLOCKS:
         model._repeated_blocks = [BLOCKS[name]]
     return model
@@ -116,7 +117,7 @@ def _outputs(model: Any, name: str, guided: bool) -> list[np.ndarray]:
 def _counted(name: str, how: str, guided: bool, **options: Any) -> tuple[int, list[np.ndarray]]:
     """How many graphs it takes, and what comes out; with options, enabled with these."""
     with torch.no_grad():
-        model = _make(name)
+        model = _make(name, how)
         if options:
             dit_torch.enable(model, timeout_seconds=60, **options)
         _compile(model, how)
