@@ -5,8 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <deque>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -45,9 +47,10 @@ class Host {
 
  private:
   struct Step {
-    EngineOp::Kind kind;
-    int from, to, mark;
-    Word number;  ///< of the chunk, or of marks before a wait
+    enum class Kind { take, fill, drain, empty, mark, wait } kind;
+    int from = 0, to = 0;
+    Word number = 0;  ///< of the chunk, or of marks before a wait
+    int mark = 0;
   };
   struct Rank {
     std::deque<Step> out, in;
@@ -59,6 +62,7 @@ class Host {
     return out || queues_ == Queues::one ? one.out : one.in;
   }
 
+  /// As CopyEngines::move(): what is told of a chunk comes with the way's next operation.
   void add(int rank, const Counts& counts) {
     std::vector<EngineMessage> messages;
     std::vector<std::pair<int, int>> ends;
@@ -71,24 +75,39 @@ class Host {
         ends.emplace_back(from, to);
       }
     }
+    std::array<std::optional<Step>, 2> untold;  // of the way in, and of the way out
+    const auto flush = [&](bool out) {
+      if (untold[out]) way(rank, out).push_back(*std::exchange(untold[out], std::nullopt));
+    };
     std::vector<Word> done(messages.size());
     int distance = 0;
+    const bool captured = queues_ != Queues::one;
+    Rank& own = ranks_[static_cast<std::size_t>(rank)];
     for (const EngineOp& op : engine_order(messages, slots_)) {
-      if (op.kind != EngineOp::Kind::chunk) {
-        if (queues_ == Queues::one) continue;  // no graph
-        Word& marks = ranks_[static_cast<std::size_t>(rank)].marks[op.index];
+      if (op.kind == EngineOp::Kind::chunk) {
+        const auto index = static_cast<std::size_t>(op.index);
+        const auto [from, to] = ends[index];
+        EXPECT_EQ(op.step, done[index]++);
+        EXPECT_GE(messages[index].distance, distance);
+        distance = messages[index].distance;
+        const bool out = messages[index].sends;
+        flush(out);
+        way(rank, out).push_back({out ? Step::Kind::take : Step::Kind::drain, from, to, op.step});
+        untold[out] = {out ? Step::Kind::fill : Step::Kind::empty, from, to, op.step};
+      } else if (op.kind == EngineOp::Kind::tell) {
+        if (!captured) flush(true);
+      } else if (captured) {
         EXPECT_LT(op.index, engine_marks(size_, slots_));
-        if (op.kind == EngineOp::Kind::mark) ++marks;
-        way(rank, op.kind == EngineOp::Kind::wait).push_back({op.kind, rank, rank, op.index, marks});
-        continue;
+        const bool waits = op.kind == EngineOp::Kind::wait;
+        flush(waits);
+        Word& marks = own.marks[op.index];
+        if (!waits) ++marks;
+        way(rank, waits)
+            .push_back({waits ? Step::Kind::wait : Step::Kind::mark, rank, rank, marks, op.index});
       }
-      const auto index = static_cast<std::size_t>(op.index);
-      EXPECT_EQ(op.step, done[index]++);
-      EXPECT_GE(messages[index].distance, distance);
-      distance = messages[index].distance;
-      way(rank, messages[index].sends)
-          .push_back({op.kind, ends[index].first, ends[index].second, 0, op.step});
     }
+    flush(true);
+    flush(false);
     for (std::size_t index = 0; index < messages.size(); ++index)
       EXPECT_EQ(done[index], messages[index].chunks);
   }
@@ -107,20 +126,31 @@ class Host {
     Rank& one = ranks_[static_cast<std::size_t>(rank)];
     if (one.out.empty()) return true;
     const Step& next = one.out.front();
-    return next.kind == EngineOp::Kind::wait && one.passed[next.mark] < next.number;
+    return next.kind == Step::Kind::wait && one.passed[next.mark] < next.number;
   }
 
   bool take(int rank, const Step& step) {
     Rank& one = ranks_[static_cast<std::size_t>(rank)];
-    if (step.kind == EngineOp::Kind::mark) return ++one.passed[step.mark] != 0;
-    if (step.kind == EngineOp::Kind::wait) return one.passed[step.mark] >= step.number;
     const auto slot = std::make_tuple(step.from, step.to, step.number % slots_);
     const auto full = full_.find(slot);
-    if (step.from == rank) return full == full_.end() && full_.emplace(slot, step.number).second;
-    if (full == full_.end()) return false;
-    EXPECT_EQ(full->second, step.number);
-    full_.erase(full);
-    return true;
+    switch (step.kind) {
+      case Step::Kind::mark:
+        return ++one.passed[step.mark] != 0;
+      case Step::Kind::wait:
+        return one.passed[step.mark] >= step.number;
+      case Step::Kind::take:
+        return full == full_.end();
+      case Step::Kind::fill:
+        return full_.emplace(slot, step.number).second;
+      case Step::Kind::drain:
+        if (full == full_.end()) return false;
+        EXPECT_EQ(full->second, step.number);
+        return true;
+      case Step::Kind::empty:
+        full_.erase(full);
+        return true;
+    }
+    return false;
   }
 
   int size_;
@@ -160,12 +190,15 @@ INSTANTIATE_TEST_SUITE_P(Queues, EngineOrder, ::testing::Values(Queues::two, Que
 TEST(EngineOrderOps, ThePeersOneBehindTheOther) {
   using Kind = EngineOp::Kind;
   const std::vector<EngineMessage> messages{{2, false, 1}, {1, true, 2}, {2, true, 2}, {1, false, 3}};
-  const std::vector<EngineOp> right{
-      {Kind::wait, 0, 0}, {Kind::chunk, 1, 0}, {Kind::chunk, 3, 0}, {Kind::mark, 0, 0},  //
-      {Kind::wait, 1, 0}, {Kind::chunk, 1, 1}, {Kind::chunk, 3, 1}, {Kind::mark, 1, 0},  //
-      {Kind::wait, 0, 0}, {Kind::chunk, 3, 2}, {Kind::mark, 0, 0},                       //
-      {Kind::wait, 2, 0}, {Kind::chunk, 2, 0}, {Kind::chunk, 0, 0}, {Kind::mark, 2, 0},  //
-      {Kind::wait, 3, 0}, {Kind::chunk, 2, 1}, {Kind::mark, 3, 0}};
+  const std::vector<EngineOp> right{{Kind::wait, 0, 0},  {Kind::chunk, 1, 0}, {Kind::tell, 1, 0},
+                                    {Kind::chunk, 3, 0}, {Kind::mark, 0, 0},  //
+                                    {Kind::wait, 1, 0},  {Kind::chunk, 1, 1}, {Kind::tell, 1, 1},
+                                    {Kind::chunk, 3, 1}, {Kind::mark, 1, 0},                       //
+                                    {Kind::wait, 0, 0},  {Kind::chunk, 3, 2}, {Kind::mark, 0, 0},  //
+                                    {Kind::wait, 2, 0},  {Kind::chunk, 2, 0}, {Kind::tell, 2, 0},
+                                    {Kind::chunk, 0, 0}, {Kind::mark, 2, 0},  //
+                                    {Kind::wait, 3, 0},  {Kind::chunk, 2, 1}, {Kind::tell, 2, 1},
+                                    {Kind::mark, 3, 0}};
   EXPECT_EQ(engine_order(messages, 2), right);
   EXPECT_TRUE(engine_order({}, 4).empty());
 }

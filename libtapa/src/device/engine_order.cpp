@@ -20,8 +20,12 @@ std::vector<EngineOp> engine_order(std::span<const EngineMessage> messages, Word
     for (Word step = 0; step < most; ++step) {
       const int mark = engine_marks(distance, slots) + static_cast<int>(step % slots);
       ops.push_back({EngineOp::Kind::wait, mark, 0});
-      for (const int index : indices)
-        if (step < chunks_of(index)) ops.push_back({EngineOp::Kind::chunk, index, step});
+      for (const int index : indices) {
+        if (step >= chunks_of(index)) continue;
+        ops.push_back({EngineOp::Kind::chunk, index, step});
+        if (messages[static_cast<std::size_t>(index)].sends)
+          ops.push_back({EngineOp::Kind::tell, index, step});
+      }
       ops.push_back({EngineOp::Kind::mark, mark, 0});
     }
   }

@@ -23,7 +23,9 @@ struct EngineMessage {
 /// What is put on the streams, one after the other.
 struct EngineOp {
   enum class Kind {
-    chunk,  ///< a chunk of a message, on the stream of its direction
+    chunk,  ///< a chunk of a message, on the stream of its direction; who waits for it hears with the next
+            ///< one
+    tell,   ///< the way out tells of its chunk now
     mark,   ///< a place on the way in
     wait    ///< of the way out, for where the mark was put last, if ever
   } kind;
