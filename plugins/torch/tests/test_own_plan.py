@@ -39,6 +39,13 @@ class AnothersAttention(OwnAttention):
         return (q @ k.transpose(-1, -2) / 4).softmax(-1) @ v
 
 
+class MaskedAttention(OwnAttention):
+    """With a mask of the queries and keys that it sees."""
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v, torch.ones(q.shape[-2], k.shape[-2]).bool())
+
+
 class OwnBlock(nn.Module):
     def __init__(self, kind: type[OwnAttention]) -> None:
         super().__init__()
@@ -109,6 +116,11 @@ WRONG: list[tuple[Any, type[OwnAttention], str]] = [
     ),
     (PLAN, AnothersAttention, "blocks.0.mine has attended without"),
     ((*PLAN[:2], Alone("blocks.*.mine"), *PLAN[3:]), OwnAttention, "output 0 of all ranks together is"),
+    (
+        (*PLAN[:2], Attention("blocks.*.mine", "image", part_mask=True), *PLAN[3:]),
+        MaskedAttention,
+        "a mask .1., 1.. of each query; expected one for all queries",
+    ),
     (PLAN[:4], OwnAttention, "all ranks together give outputs of"),
     ((*PLAN, Split("blocks.*", "z", 1)), OwnAttention, "OwnBlock.forward has no argument z"),
     ((*PLAN, Gather("tail", 1)), OwnAttention, "OwnTransformer has no module tail"),

@@ -87,6 +87,10 @@ class Seam:
         if self.entry.outer_mask and mask is not None:
             mask = whole_mask(mask, queries, parallel)
         elif self.entry.part_mask and mask is not None:
+            if mask.dim() > 1 and mask.shape[-2] != 1:
+                raise ValueError(
+                    f"{self.where}: a mask {tuple(mask.shape)} of each query; expected one for all queries"
+                )
             mask = gather_all(mask, mask.dim() - 1, keys, parallel)
         elif isinstance(mask, Tensor):
             mask = without_padding(mask, k.shape[1], keys, parallel)
