@@ -83,7 +83,7 @@ class Host {
     int distance = 0;
     const bool captured = queues_ != Queues::one;
     Rank& own = ranks_[static_cast<std::size_t>(rank)];
-    for (const EngineOp& op : engine_order(messages, slots_)) {
+    for (const EngineOp& op : engine_order(messages, slots_, captured)) {
       if (op.kind == EngineOp::Kind::chunk) {
         const auto index = static_cast<std::size_t>(op.index);
         const auto [from, to] = ends[index];
@@ -95,8 +95,8 @@ class Host {
         way(rank, out).push_back({out ? Step::Kind::take : Step::Kind::drain, from, to, op.step});
         untold[out] = {out ? Step::Kind::fill : Step::Kind::empty, from, to, op.step};
       } else if (op.kind == EngineOp::Kind::tell) {
-        if (!captured) flush(true);
-      } else if (captured) {
+        flush(true);
+      } else {
         EXPECT_LT(op.index, engine_marks(size_, slots_));
         const bool waits = op.kind == EngineOp::Kind::wait;
         flush(waits);
@@ -190,17 +190,19 @@ INSTANTIATE_TEST_SUITE_P(Queues, EngineOrder, ::testing::Values(Queues::two, Que
 TEST(EngineOrderOps, ThePeersOneBehindTheOther) {
   using Kind = EngineOp::Kind;
   const std::vector<EngineMessage> messages{{2, false, 1}, {1, true, 2}, {2, true, 2}, {1, false, 3}};
-  const std::vector<EngineOp> right{{Kind::wait, 0, 0},  {Kind::chunk, 1, 0}, {Kind::tell, 1, 0},
-                                    {Kind::chunk, 3, 0}, {Kind::mark, 0, 0},  //
-                                    {Kind::wait, 1, 0},  {Kind::chunk, 1, 1}, {Kind::tell, 1, 1},
-                                    {Kind::chunk, 3, 1}, {Kind::mark, 1, 0},                       //
-                                    {Kind::wait, 0, 0},  {Kind::chunk, 3, 2}, {Kind::mark, 0, 0},  //
-                                    {Kind::wait, 2, 0},  {Kind::chunk, 2, 0}, {Kind::tell, 2, 0},
-                                    {Kind::chunk, 0, 0}, {Kind::mark, 2, 0},  //
-                                    {Kind::wait, 3, 0},  {Kind::chunk, 2, 1}, {Kind::tell, 2, 1},
-                                    {Kind::mark, 3, 0}};
-  EXPECT_EQ(engine_order(messages, 2), right);
-  EXPECT_TRUE(engine_order({}, 4).empty());
+  const std::vector<EngineOp> told{{Kind::chunk, 1, 0}, {Kind::tell, 1, 0},  {Kind::chunk, 3, 0},
+                                   {Kind::chunk, 1, 1}, {Kind::tell, 1, 1},  {Kind::chunk, 3, 1},
+                                   {Kind::chunk, 3, 2}, {Kind::chunk, 2, 0}, {Kind::tell, 2, 0},
+                                   {Kind::chunk, 0, 0}, {Kind::chunk, 2, 1}, {Kind::tell, 2, 1}};
+  EXPECT_EQ(engine_order(messages, 2, false), told);
+  const std::vector<EngineOp> recorded{
+      {Kind::wait, 0, 0}, {Kind::chunk, 1, 0}, {Kind::chunk, 3, 0}, {Kind::mark, 0, 0},  //
+      {Kind::wait, 1, 0}, {Kind::chunk, 1, 1}, {Kind::chunk, 3, 1}, {Kind::mark, 1, 0},  //
+      {Kind::wait, 0, 0}, {Kind::chunk, 3, 2}, {Kind::mark, 0, 0},                       //
+      {Kind::wait, 2, 0}, {Kind::chunk, 2, 0}, {Kind::chunk, 0, 0}, {Kind::mark, 2, 0},  //
+      {Kind::wait, 3, 0}, {Kind::chunk, 2, 1}, {Kind::mark, 3, 0}};
+  EXPECT_EQ(engine_order(messages, 2, true), recorded);
+  EXPECT_TRUE(engine_order({}, 4, true).empty());
 }
 
 }  // namespace

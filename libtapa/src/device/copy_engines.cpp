@@ -164,23 +164,22 @@ void CopyEngines::move(const EngineLaunch& launch) {
   }
   StreamWords out(out_.get()), in(in_.get());
   const unsigned long long capture = capture_of(in_.get());
-  for (const EngineOp& op : engine_order(messages, shape_.slots)) {
+  for (const EngineOp& op : engine_order(messages, shape_.slots, capture != 0)) {
     const auto index = static_cast<std::size_t>(op.index);
     switch (op.kind) {
       case EngineOp::Kind::chunk:
         move_chunk(launch.job[index], op.step, messages[index].sends ? out : in);
         break;
       case EngineOp::Kind::tell:
-        if (capture == 0) out.flush();
+        out.flush();
         break;
       case EngineOp::Kind::mark:
-        if (capture == 0) break;
         in.flush();
         in_.mark(op.index);
         marked_in_[index] = capture;
         break;
       case EngineOp::Kind::wait:
-        if (capture == 0 || marked_in_[index] != capture) break;
+        if (marked_in_[index] != capture) break;
         out.flush();
         in_.wait(op.index, out_.get());
         break;

@@ -5,7 +5,7 @@
 
 namespace tapa::device {
 
-std::vector<EngineOp> engine_order(std::span<const EngineMessage> messages, Word slots) {
+std::vector<EngineOp> engine_order(std::span<const EngineMessage> messages, Word slots, bool in_graph) {
   std::map<int, std::vector<int>> turns;  // messages by distance, what is sent first
   for (const bool sends : {true, false})
     for (int index = 0; index < static_cast<int>(messages.size()); ++index)
@@ -19,14 +19,14 @@ std::vector<EngineOp> engine_order(std::span<const EngineMessage> messages, Word
                                                   [&](int a, int b) { return chunks_of(a) < chunks_of(b); }));
     for (Word step = 0; step < most; ++step) {
       const int mark = engine_marks(distance, slots) + static_cast<int>(step % slots);
-      ops.push_back({EngineOp::Kind::wait, mark, 0});
+      if (in_graph) ops.push_back({EngineOp::Kind::wait, mark, 0});
       for (const int index : indices) {
         if (step >= chunks_of(index)) continue;
         ops.push_back({EngineOp::Kind::chunk, index, step});
-        if (messages[static_cast<std::size_t>(index)].sends)
+        if (!in_graph && messages[static_cast<std::size_t>(index)].sends)
           ops.push_back({EngineOp::Kind::tell, index, step});
       }
-      ops.push_back({EngineOp::Kind::mark, mark, 0});
+      if (in_graph) ops.push_back({EngineOp::Kind::mark, mark, 0});
     }
   }
   return ops;

@@ -40,11 +40,12 @@ struct EngineOp {
 }
 
 /// Ranks do the same steps in the same order, and what waits in one waits for steps before it, on whatever
-/// ranks. So nobody waits for ever where streams share a queue. The branches of a graph come in another
-/// order, maybe one after the other: there the way out could come so far that it waits for slots that the
-/// peer's way in would empty behind its own way out. So it waits for this rank's way in to be where a slot
-/// was used last; outside of graphs marks and waits are not needed. `slots`: of a direction between two
-/// ranks.
-[[nodiscard]] std::vector<EngineOp> engine_order(std::span<const EngineMessage> messages, Word slots);
+/// ranks. So nobody waits for ever where streams share a queue, as a rank tells of what goes out before it
+/// waits for what comes in. The branches of a graph come in another order, maybe one after the other: there
+/// the way out could come so far that it waits for slots that the peer's way in would empty behind its own
+/// way out. So it waits for this rank's way in to be where a slot was used last. `slots`: of a direction
+/// between two ranks. `in_graph`: there are marks and waits, else chunks are told of.
+[[nodiscard]] std::vector<EngineOp> engine_order(std::span<const EngineMessage> messages, Word slots,
+                                                 bool in_graph);
 
 }  // namespace tapa::device

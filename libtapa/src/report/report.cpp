@@ -79,13 +79,11 @@ ReportRow& Report::row(std::string_view function, std::size_t size_class, std::s
 }
 
 template <class Change>
-bool Report::change(std::string_view function, std::size_t bytes_per_pair, std::string_view plan,
+void Report::change(std::string_view function, std::size_t bytes_per_pair, std::string_view plan,
                     std::string_view forwarded, const Change& change) noexcept {
   try {
     change(row(function, std::bit_floor(bytes_per_pair), plan, forwarded));
-    return true;
   } catch (const std::bad_alloc&) {
-    return false;
   }
 }
 

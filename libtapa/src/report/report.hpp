@@ -84,9 +84,9 @@ class Report {
   /// The row, made where there is none.
   ReportRow& row(std::string_view function, std::size_t size_class, std::string_view plan,
                  std::string_view forwarded);
-  /// Does something to it; false: there is no memory for it.
+  /// Does something to it, where there is memory for it.
   template <class Change>
-  bool change(std::string_view function, std::size_t bytes_per_pair, std::string_view plan,
+  void change(std::string_view function, std::size_t bytes_per_pair, std::string_view plan,
               std::string_view forwarded, const Change& change) noexcept;
 
   std::uint64_t blocking_calls_ = 0;

@@ -32,7 +32,9 @@ def _known(streams: str, parallel: Parallel, what: str) -> dict[str, int]:
     names = [name for name in names_of(streams) if name != WHOLE]
     absent = [name for name in names if name not in parallel.tokens]
     if absent:
-        raise ValueError(f"{what}: no tokens of {absent[0]} are split yet; expected a Split of them before")
+        raise ValueError(
+            f"{what}: no tokens of {absent[0]} are split yet; expected a Split of that stream before"
+        )
     return {name: parallel.tokens[name] for name in names}
 
 
