@@ -72,6 +72,23 @@ TEST(Teardown, WhoNeverComesIsNamedWhenTheTimeIsOver) {
   EXPECT_TRUE(part(machine, 0, true, std::chrono::milliseconds(0)).well);  // who is there needs no time
 }
 
+// Ranks that a wire joins are no others of a list: this one's place is not among them.
+TEST(Teardown, ARankThatIsNoneOfThemWaitsForAll) {
+  std::vector<Word> at_others(2, static_cast<Word>(Teardown::none));
+  Teardowns here{};
+  const auto say = [&](int place, Teardown teardown) {
+    at_others[static_cast<std::size_t>(place)] = static_cast<Word>(teardown);
+  };
+  const auto hear = [&] { return here; };
+  here.of[1] = static_cast<Word>(Teardown::well);
+  EXPECT_EQ(tear_down(-1, 2, true, std::chrono::milliseconds(1), say, hear).missing, 0);
+  here.of[0] = static_cast<Word>(Teardown::well);
+  EXPECT_TRUE(tear_down(-1, 2, true, std::chrono::milliseconds(1), say, hear).well);
+  EXPECT_EQ(at_others, std::vector<Word>(2, static_cast<Word>(Teardown::well)));
+  EXPECT_FALSE(tear_down(-1, 2, false, std::chrono::milliseconds(1), say, hear).well);
+  EXPECT_EQ(at_others, std::vector<Word>(2, static_cast<Word>(Teardown::failed)));
+}
+
 /// A call in which each rank sends `bytes` bytes to each.
 Call exchange(HostMachine& machine, int rank, std::vector<std::byte>& memory, Word bytes) {
   Call call = machine.call(rank);

@@ -119,7 +119,7 @@ TAPA_API int TAPA_Device_comm_create(int rank, int size, TAPA_Device_allgather a
 TAPA_API int TAPA_Device_reach(int rank, int size, TAPA_Device_allgather allgather, void* context,
                                int groups[]);
 /** Frees it and sets it to TAPA_DEVICE_COMM_NULL. Collective: waits for this rank's device and for the other
- * ranks, of its node at most as long as a call does, and then says on stderr who did not come and is local.
+ * ranks, of its host at most as long as a call does, and then says on stderr who did not come and is local.
  * Graphs that have recorded its calls are destroyed before. After TAPA_DEVICE_ERR_TIMEOUT, _WINDOW or _COUNT
  * it is local instead, and keeps the memory that others may still have open. In the call that failed on one
  * rank another may have got all it waited for: the ranks of a node tell each other here whether they are

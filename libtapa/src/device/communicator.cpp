@@ -176,10 +176,7 @@ bool Communicator::part() {
   const std::chrono::nanoseconds limit(head_.timeout);
   const TornDown parted =
       tear_down(head_.rank, size(), idle && !abandoned_ && !has_failed(), limit, say, hear);
-  if (parted.missing >= 0) {
-    std::fprintf(stderr, "tapa: freeing a device communicator: rank %d did not come within %s s\n",
-                 names_[static_cast<std::size_t>(parted.missing)], short_text(timeout_).c_str());
-  }
+  if (parted.missing >= 0) say_not_freed(names_[static_cast<std::size_t>(parted.missing)], timeout_);
   parted_well_ = parted.well;
   return *parted_well_;
 }

@@ -63,7 +63,10 @@ class Communicator {
   /// that nothing more is written to other ranks.
   [[nodiscard]] LocalState* state() const;
   /// Others are not waited for when this is destroyed: something else has failed.
-  void abandon() { abandoned_ = true; }
+  void abandon() {
+    abandoned_ = true;
+    if (parted_well_) parted_well_ = false;
+  }
   /// A call could not be put on its stream: later ones return that, with its code, and the other ranks are
   /// told, who wait for it.
   void break_down(const DeviceError& why) noexcept;

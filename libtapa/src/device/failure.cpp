@@ -53,6 +53,11 @@ std::string short_text(double number) {
   return text.data();
 }
 
+void say_not_freed(int rank, double timeout) {
+  std::fprintf(stderr, "tapa: freeing a device communicator: rank %d did not come within %g s\n", rank,
+               timeout);
+}
+
 void throw_failure(const volatile Failure& failure, std::span<const int> names, double timeout, int& rank) {
   int peer = 0;
   for (const int name : names) {

@@ -48,8 +48,8 @@ int first_of_group(const std::vector<int>& peers) {
 
 }  // namespace
 
-HostWire::HostWire(const Agreement& agreement, const std::vector<int>& peers, LocalState* state,
-                   Word timeout) {
+HostWire::HostWire(const Agreement& agreement, const std::vector<int>& peers, LocalState* state, Word timeout)
+    : peers_(peers) {
   int multiprocessors = 0;
   agreement.together([&] { multiprocessors = multiprocessors_here(); });
   const std::vector<std::size_t> counts = agreement.gather(peers.size());
@@ -192,6 +192,26 @@ void HostWire::restart() {
     std::memset(pages.get(), 0, static_cast<std::size_t>(shape_.channels) * sizeof(Words));
   table_->restart();
   if (engines_) engines_->restart();
+}
+
+TornDown HostWire::part(bool well, std::chrono::nanoseconds limit) {
+  const auto word = [](const SharedPages& pages) {
+    return std::atomic_ref(reinterpret_cast<Words*>(pages.get())->teardown);
+  };
+  const auto say = [&](int place, Teardown teardown) {
+    word(out_[static_cast<std::size_t>(place)]).store(static_cast<Word>(teardown));
+  };
+  struct Said {
+    std::vector<Word> of;
+  };
+  const auto hear = [&] {
+    Said said;
+    for (const SharedPages& pages : in_) said.of.push_back(word(pages).load());
+    return said;
+  };
+  TornDown parted = tear_down(-1, static_cast<int>(peers_.size()), well, limit, say, hear);
+  if (parted.missing >= 0) parted.missing = peers_[static_cast<std::size_t>(parted.missing)];
+  return parted;
 }
 
 void HostWire::finish(bool well) {

@@ -35,6 +35,7 @@ class HostWire final : public Wire {
   void tell_failure() override;
   void settle() override;
   void restart() override;
+  [[nodiscard]] TornDown part(bool well, std::chrono::nanoseconds limit) override;
   void abandon() override { tell_failure(); }
   void finish(bool well) override;
 
@@ -46,6 +47,7 @@ class HostWire final : public Wire {
     alignas(128) Word emptied;
     alignas(128) Word sender_left;
     alignas(128) Word receiver_left;
+    alignas(128) Word teardown;  ///< the sender's, of the first channel
   };
   /// A pipe's slots and words.
   struct Ends {
@@ -66,6 +68,7 @@ class HostWire final : public Wire {
   [[nodiscard]] std::size_t bytes_of_peer() const;
   [[nodiscard]] Ends ends_at(const PipeTable::Place& place) const;
 
+  std::vector<int> peers_;
   PipeShape shape_;
   EngineShape engine_shape_;
   std::vector<SharedPages> out_, in_;  ///< to and from each peer

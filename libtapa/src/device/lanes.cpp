@@ -8,6 +8,7 @@
 #include "device/choose_wire.hpp"
 #include "device/current_device.hpp"
 #include "device/device_error.hpp"
+#include "device/failure.hpp"
 #include "device/lane_kernels.hpp"
 
 namespace tapa::device {
@@ -74,7 +75,11 @@ Lanes::~Lanes() {
     const CurrentDevice current(node_.device());
     (void)cudaDeviceSynchronize();
     if (has_failed()) node_.abandon();
-    if (!node_.part()) {
+    const TornDown parted =
+        wire_->part(node_.part(), std::chrono::nanoseconds(static_cast<Word>(timeout_ * 1e9)));
+    if (parted.missing >= 0) say_not_freed(agreement_.name(parted.missing), timeout_);
+    if (!parted.well) {
+      node_.abandon();
       wire_->abandon();
       if (areas_) areas_->abandon();
       return;

@@ -1,5 +1,5 @@
 /// @file
-/// How the ranks of a node end a communicator: each tells the others whether it has seen an error, and who
+/// How the ranks of a host end a communicator: each tells the others whether it has seen an error, and who
 /// has seen none waits until it knows of all, or for so long. So nobody waits for a rank that does not come
 /// to anything collective any more. Knows no CUDA.
 #pragma once
@@ -18,8 +18,8 @@ struct TornDown {
   int missing = -1;   ///< a rank that has said nothing within the time limit
 };
 
-/// `say(peer, teardown)`: writes this rank's entry at another; `hear()`: the entries that the others have
-/// written here. `limit`: for how long they are waited for.
+/// `say(peer, teardown)`: writes this rank's entry at another; `hear().of`: the entries that the others have
+/// written here. `rank`: this one's place among them, -1: none. `limit`: for how long they are waited for.
 template <class Say, class Hear>
 [[nodiscard]] TornDown tear_down(int rank, int size, bool well, std::chrono::nanoseconds limit,
                                  const Say& say, const Hear& hear) {
@@ -36,7 +36,7 @@ template <class Say, class Hear>
        pause = std::min<std::chrono::microseconds>(2 * pause, longest)) {
     const bool late =
         std::chrono::steady_clock::now() - began > limit;  // before hearing: the last time counts
-    const Teardowns said = hear();
+    const auto said = hear();
     int missing = -1;
     for (int peer = size - 1; peer >= 0; --peer) {
       if (peer == rank) continue;

@@ -12,6 +12,7 @@
 #include "device/cuda_objects.hpp"
 #include "device/device_error.hpp"
 #include "device/lane_plan.hpp"
+#include "device/teardown.hpp"
 
 namespace tapa::device {
 
@@ -64,6 +65,9 @@ class Wire {
   virtual void restart() {
     throw DeviceError(TAPA_DEVICE_ERR_UNSUPPORTED, "messages through " + describe() + " cannot begin anew");
   }
+  /// This rank makes no more calls, its device is idle, and all is `well`, or not. As tear_down() with the
+  /// ranks that the wire joins; one that cannot tell finds all well.
+  [[nodiscard]] virtual TornDown part(bool well, std::chrono::nanoseconds /*limit*/) { return {well, -1}; }
   /// Others are not waited for any more: something has failed, and memory that they may use stays.
   virtual void abandon() = 0;
   /// Ends what it does beside the calls, for good: their messages are sent, and the program may end what
