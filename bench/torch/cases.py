@@ -106,6 +106,48 @@ def _wan(frames: int, rows: int, columns: int) -> Callable[[torch.device], Input
     return make
 
 
+def _hunyuan15(
+    frames: int,
+    rows: int,
+    columns: int,
+    channels: int = 65,
+    texts: tuple[tuple[int, int], tuple[int, int]] = ((256, 3584), (64, 1472)),
+    image: tuple[int, int] = (729, 1152),
+) -> Callable[[torch.device], Inputs]:
+    """A clip of two texts, tokens and width of each, and of no image."""
+
+    def make(device: torch.device) -> Inputs:
+        first, second = texts
+        return {
+            "hidden_states": _random(device, 1, channels, frames, rows, columns),
+            "timestep": torch.tensor([600.0], device=device, dtype=torch.bfloat16),
+            "encoder_hidden_states": _random(device, 1, *first),
+            "encoder_attention_mask": torch.ones(1, first[0], dtype=torch.long, device=device),
+            "encoder_hidden_states_2": _random(device, 1, *second),
+            "encoder_attention_mask_2": torch.ones(1, second[0], dtype=torch.long, device=device),
+            "image_embeds": torch.zeros(1, *image, device=device, dtype=torch.bfloat16),
+        }
+
+    return make
+
+
+def _ltx2(frames: int, rows: int, columns: int, audio: int, text: int = 1024, width: int = 3840) -> Callable[[torch.device], Inputs]:
+    def make(device: torch.device) -> Inputs:
+        return {
+            "hidden_states": _random(device, 1, frames * rows * columns, 128),
+            "audio_hidden_states": _random(device, 1, audio, 128),
+            "encoder_hidden_states": _random(device, 1, text, width),
+            "audio_encoder_hidden_states": _random(device, 1, text, width),
+            "timestep": torch.tensor([600.0], device=device),
+            "num_frames": frames,
+            "height": rows,
+            "width": columns,
+            "audio_num_frames": audio,
+        }
+
+    return make
+
+
 _FLUX = {"in_channels": 64, "guidance_embeds": True, "num_layers": 19, "num_single_layers": 38}
 _FLUX_BLOCKS = ("FluxTransformerBlock", "FluxSingleTransformerBlock")
 _FLUX2 = {"num_layers": 8, "num_single_layers": 48, "num_attention_heads": 48, "joint_attention_dim": 15360}
@@ -137,6 +179,12 @@ CASES: dict[str, Case] = {
              "Wan 2.1 1.3B, 832x480, 81 frames: 32760 tokens, 12 heads"),
         Case("wan-14b-480p-guided", "WanTransformer3DModel", _WAN_14B, _wan(21, 60, 104), ("WanTransformerBlock",),
              "Wan 2.1 14B, 832x480, 81 frames, two passes a step: 32760 tokens, 40 heads", _wan(21, 60, 104)),
+        Case("wan22-a14b-720p", "WanTransformer3DModel", _WAN_14B, _wan(21, 90, 160), ("WanTransformerBlock",),
+             "Wan 2.2 A14B, one of its two experts, 1280x720, 81 frames: 75600 tokens, 40 heads"),
+        Case("hunyuan15-480p", "HunyuanVideo15Transformer3DModel", {}, _hunyuan15(31, 30, 53),
+             ("HunyuanVideo15TransformerBlock",), "HunyuanVideo 1.5, 848x480, 121 frames: 49290 + 320 tokens, 16 heads"),
+        Case("ltx2-720p", "LTX2VideoTransformer3DModel", {}, _ltx2(16, 22, 40, 126), ("LTX2VideoTransformerBlock",),
+             "LTX-2, 1280x704, 121 frames: 14080 tokens of video and 126 of audio, 32 heads"),
     )
 }  # fmt: skip
 
@@ -155,6 +203,21 @@ _TINY: dict[str, tuple[dict[str, Any], Callable[[torch.device], Inputs]]] = {
         _sd3(8, 9),
     ),
     "WanTransformer3DModel": ({"num_layers": 2, "num_attention_heads": 4, "ffn_dim": 64}, _wan(2, 8, 8)),
+    "HunyuanVideo15Transformer3DModel": (
+        {"in_channels": 9, "num_layers": 2, "num_attention_heads": 4, "text_embed_dim": 64, "text_embed_2_dim": 32, "image_embed_dim": 32},
+        _hunyuan15(2, 4, 6, 9, ((12, 64), (5, 32)), (4, 32)),
+    ),
+    "LTX2VideoTransformer3DModel": (
+        {
+            "num_layers": 2,
+            "num_attention_heads": 4,
+            "cross_attention_dim": 512,
+            "audio_num_attention_heads": 4,
+            "audio_cross_attention_dim": 256,
+            "caption_channels": 64,
+        },
+        _ltx2(2, 4, 6, 9, 12, 64),
+    ),
 }
 
 

@@ -3,7 +3,8 @@ a text, which stays whole.
 
 Norms of Q and K take all heads of a token together, and each head turns by angles of its own: both come
 before Q and K leave, by diffusers' functions, while V travels. Gates of the output are computed while they
-all do. Tables are split where they are made, once for all blocks.
+all do. Tables are split where they are made, once for all blocks. Where video attends to audio, which has few
+tokens, every rank gets all of the audio's, and those of the video stay.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ..entries import Gather, Plan, Split
 from ..exchange import KEY, QUERY, VALUE
 from ..heads import own_mask
 from ..layout import Layout
+from ..plan import gather
 from .base import Norms, Processor, Projections, heads
 from .family import Family
 from .planned import check
@@ -124,10 +126,20 @@ class LTX2Processor(Processor):
 
         if mask is not None:  # [batch, queries, keys], or of each head
             mask = mask.view(projections.x.shape[0], -1, *mask.shape[1:])
+        if self.keys == "audio" != self.queries and mask is None:
+            return self._to_all(projections)
         if self.queries != self.keys:
             return self._across(projections, kernel, mask)
         norms = Norms(None, None)
         return self.attention(projections, norms, None, mask, kernel, text=None, image=self.queries)
+
+    def _to_all(self, projections: LTX2Projections) -> Tensor:
+        """To other tokens, of which every rank gets all."""
+        both = torch.stack((projections.key(), projections.value()))
+        k, v = gather(both, 2, self.parallel.tokens[self.keys], self.parallel).unbind()
+        q = projections.query()
+        projections.beside()
+        return self._attend(q, k, v, None).flatten(2)
 
     def _across(self, projections: LTX2Projections, kernel: Any, mask: Tensor | None) -> Tensor:
         """To other tokens, which travel by an exchange of their own."""
