@@ -90,7 +90,9 @@ class OtherLibstdcxx(unittest.TestCase):
     def build(cls, output: str, source: str, *options: str, compiler: str = OPTIONS.cc) -> Path:
         path = cls.folder / output
         (cls.folder / "source.c").write_text(source)
-        subprocess.run([*compiler.split(), "-w", "-o", path, cls.folder / "source.c", *options, "-ldl"], check=True)
+        environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}  # another MPI's, maybe
+        command = [*compiler.split(), "-w", "-o", path, cls.folder / "source.c", *options, "-ldl"]
+        subprocess.run(command, env=environment, check=True)
         return path
 
     @classmethod

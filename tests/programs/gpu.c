@@ -119,6 +119,16 @@ static int call(int form, int* send, int* recv) {
   }
 }
 
+/* How many forms of calls there are: Intel MPI's library of the standard's interface has nothing that makes
+ * nonblocking ones progress, so they are MPI's. */
+static int forms(void) {
+#ifndef OPEN_MPI
+  if (dlsym(RTLD_DEFAULT, "PMPIX_Grequest_start") == NULL && dlsym(RTLD_DEFAULT, "MPIX_Grequest_start") == NULL)
+    return 5;
+#endif
+  return kForms;
+}
+
 static int wrong(int form, int round, int* send, int* recv) {
   const int stride = form == 4 ? 2 : 1;
   as_list = round % 2;
@@ -229,7 +239,7 @@ int main(int argc, char** argv) {
   }
   if (strcmp(mode, "options") == 0) bad += changing_options(send, recv);
   for (int round = 0; round < kRounds; ++round)
-    for (int form = 0; form < kForms; ++form) {
+    for (int form = 0; form < forms(); ++form) {
       if (turns) {
         on_gpu = (round + form + rank) % 3 != 0 && (round % 4 != 1);
         send = on_gpu ? there : host;

@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   MPI_Alloc_mem(1 << 20, MPI_INFO_NULL, &memory);
   MPI_Alltoall(send, 1, MPI_INT, recv, 1, MPI_INT, MPI_COMM_WORLD);
   MPI_Free_mem(memory);
-  loaded = mapped("libtapa.so");
+  loaded = mapped("libtapa.so") || mapped("libtapa_abi.so");
   MPI_Allreduce(MPI_IN_PLACE, &loaded, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   if (rank == 0) printf("ranks with libtapa: %d\n", loaded);
   MPI_Finalize();
