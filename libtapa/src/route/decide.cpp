@@ -108,7 +108,7 @@ bool mpi_cannot(const Arguments& arguments) noexcept {
 /// Why a neighbourhood's calls are MPI's; null: they may not be. Alike on all ranks.
 const char* reason_for_mpi_of_neighbours(CommState& state) {
   const Rules& rules = state.rules();
-  if (!rules.settings().enable) return reasons::disabled;
+  if (!rules.enable) return reasons::disabled;
   if (rules.mpi_is_forced) return reasons::asked;
   return state.device_calls() != nullptr ? reasons::device : nullptr;
 }
