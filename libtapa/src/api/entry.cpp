@@ -17,6 +17,7 @@ namespace tapa {
 
 namespace {
 
+/// In the order of calls. `judges`: only to find the block whose two ends differ.
 std::unique_ptr<Operation> begin(const Arguments& arguments, CommState& state, Mode mode,
                                  bool judges = false) {
   const bool sampled = mode == Mode::blocking && !arguments.neighbours;
@@ -24,11 +25,6 @@ std::unique_ptr<Operation> begin(const Arguments& arguments, CommState& state, M
                                    sampled ? arguments.comm : MPI_COMM_NULL);
   operation->take_arguments(arguments, judges);
   return operation;
-}
-
-/// In the order of calls. `judges`: only to find the block whose two ends differ. False: it is MPI's.
-bool run_in_order(const Arguments& arguments, Route& route, bool judges) {
-  return run_to_end(begin(arguments, *route.state, Mode::blocking, judges), route);
 }
 
 void run_on_device(const Arguments& arguments, CommState& state) {
@@ -73,8 +69,7 @@ bool make_request(const Arguments& arguments, Route& route, MPI_Request* request
   auto operation = begin(staged ? staged->arguments() : arguments, state, mode);
   if (submit_operation(std::move(operation), nullptr, arguments.comm, request, std::move(staged)))
     return true;
-  route = {};
-  route.reason = reasons::tags;
+  route = left_to_mpi(reasons::tags);
   return false;
 }
 
@@ -83,43 +78,18 @@ bool carry(const Arguments& arguments, Route& route) {
   switch (route.carrier) {
     case Carrier::memory:
       if (run_at_once(arguments, route)) return true;
-      return route.carrier == Carrier::plan && run_in_order(arguments, route, true);
+      return route.carrier == Carrier::plan &&
+             run_to_end(begin(arguments, *route.state, Mode::blocking, true), route);
     case Carrier::device:
       run_on_device(arguments, *route.state);
       return true;
     case Carrier::plan:
-      return route.how == HandOver::staged ? run_staged(arguments, route)
-                                           : run_in_order(arguments, route, false);
+      return route.how == HandOver::staged
+                 ? run_staged(arguments, route)
+                 : run_to_end(begin(arguments, *route.state, Mode::blocking), route);
     default:
       return false;
   }
-}
-
-/// The route of a blocking call, whose arguments are right unless it is MPI's.
-void find_route(const Arguments& arguments, Route& route) {
-  if (!arguments.neighbours && decide_like_before(arguments, route)) return;
-  route = decide_comm(arguments, false);
-  if (route.carrier != Carrier::mpi) route = decide_blocking(arguments, *route.state);
-}
-
-/// Nothing may be alive here that needs a destructor while MPI carries a call out. Inlined, as it is local.
-template <Mode mode>
-int run_guarded(const Arguments& arguments, MPI_Request* request) {
-  static_assert(std::is_trivially_destructible_v<Route>);
-  Route route;
-  bool done = false;
-  const int code = guarded(arguments.comm, arguments.function, [&] {
-    if constexpr (mode == Mode::blocking) {
-      find_route(arguments, route);
-      done = carry(arguments, route);
-    } else {
-      require_request(request);
-      route = mode == Mode::nonblocking ? decide_nonblocking(arguments) : decide_persistent(arguments);
-      done = route.carrier != Carrier::mpi && make_request<mode>(arguments, route, request);
-    }
-    if (!done) hand_over(arguments, mode, route);
-  });
-  return code != MPI_SUCCESS || done ? code : run_by_mpi(arguments, route, mode, request);
 }
 
 void require_own_comm(MPI_Comm comm) {
@@ -140,9 +110,22 @@ std::shared_ptr<CommState> ready_state(MPI_Comm comm) {
   return state;
 }
 
+/// Nothing may be alive here that needs a destructor while MPI carries a call out.
 template <Mode mode>
 int run(const Arguments& arguments, MPI_Request* request) {
-  return run_guarded<mode>(arguments, request);
+  static_assert(std::is_trivially_destructible_v<Route>);
+  Route route;
+  bool done = false;
+  const int code = guarded(arguments.comm, arguments.function, [&] {
+    if constexpr (mode != Mode::blocking) require_request(request);
+    if (mode != Mode::blocking || !decide_like_before(arguments, route)) route = decide<mode>(arguments);
+    if constexpr (mode == Mode::blocking)
+      done = carry(arguments, route);
+    else
+      done = route.carrier != Carrier::mpi && make_request<mode>(arguments, route, request);
+    if (!done) hand_over(arguments, mode, route);
+  });
+  return code != MPI_SUCCESS || done ? code : run_by_mpi(arguments, route, mode, request);
 }
 template int run<Mode::blocking>(const Arguments&, MPI_Request*);
 template int run<Mode::nonblocking>(const Arguments&, MPI_Request*);

@@ -150,8 +150,9 @@ int TAPA_Selection_create(const int sendrows[], const int recvrows[], const int 
   return guarded(comm, "TAPA_Selection_create", [&] {
     auto made = std::make_unique<TAPA_Selection_s>();
     made->state = ready_state(comm);
-    made->rows = agree_on_selection(
-        *made->state, {sendrows, recvrows, nactive, active, one_list != 0, boundary, selection != nullptr});
+    made->rows = SelectionAgreement(*made->state, {sendrows, recvrows, nactive, active, one_list != 0,
+                                                   boundary, selection != nullptr})
+                     .run();
     static std::atomic<std::size_t> serials{0};
     made->serial = ++serials;
     *selection = made.release();

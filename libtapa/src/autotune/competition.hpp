@@ -122,7 +122,7 @@ class Competition {
   [[nodiscard]] bool agree(const MessageSpace& space, int tag, int rank) {
     const auto seconds = now_.seconds();
     const auto bytes = now_.bytes();
-    if (!agreeing_) {
+    if (!times_.pending()) {
       // Numbers that are not negative are in order as their bits are.
       std::vector<std::uint64_t> numbers;
       for (const double one : seconds) numbers.push_back(std::bit_cast<std::uint64_t>(one));
@@ -130,7 +130,6 @@ class Competition {
       std::vector<Combine> how(seconds.size(), Combine::max);
       how.resize(numbers.size(), Combine::sum);
       times_.start(space, tag, rank, static_cast<int>(space.in_world.size()), numbers, how);
-      agreeing_ = true;
     }
     if (!times_.test()) return false;
     const auto result = times_.result();
@@ -138,7 +137,6 @@ class Competition {
       seconds[i] = std::bit_cast<double>(result[i]);
       bytes[i] = result[seconds.size() + i];
     }
-    agreeing_ = false;
     return true;
   }
   /// The round is over and agreed on.
@@ -267,8 +265,7 @@ class Competition {
   Terms& terms_;
   ProbeKey key_;
   Autotuning now_;
-  SmallReduce times_;  // slowest times and sums of bytes
-  bool agreeing_ = false;
+  SmallReduce times_;                        // slowest times and sums of bytes
   std::unique_ptr<Autotuning> before_;       // what was decided, while that is being looked at again
   std::uint64_t until_review_ = UINT64_MAX;  // calls, once it is decided
   unsigned reviews_ = 0;

@@ -26,12 +26,10 @@ double read_seconds(const JsonReader& value) {
 
 PlanResult read_plan(const JsonReader& value) {
   value.only_keys({"choice", "seconds", "samples", "given_up"});
-  PlanResult plan;
-  plan.choice = read_choice(value.at("choice"));
-  plan.seconds = read_seconds(value.at("seconds"));
-  plan.samples = value.at("samples").integer(1, INT32_MAX);
-  plan.given_up = value.at("given_up").boolean();
-  return plan;
+  return {.choice = read_choice(value.at("choice")),
+          .seconds = read_seconds(value.at("seconds")),
+          .samples = value.at("samples").integer(1, INT32_MAX),
+          .given_up = value.at("given_up").boolean()};
 }
 
 SizeResult read_size(const JsonReader& value) {

@@ -19,14 +19,12 @@ constexpr std::size_t longest_text = 4096;
 
 TunedLevel read_level(const JsonReader& value) {
   value.only_keys({"name", "groups", "latency", "bandwidth", "shared_bandwidth", "message"});
-  TunedLevel level;
-  level.name = value.at("name").identifier();
-  level.groups = value.at("groups").integer(1, INT32_MAX);
-  level.latency = value.at("latency").positive("seconds");
-  level.bandwidth = value.at("bandwidth").positive("bytes per second");
-  level.shared_bandwidth = value.at("shared_bandwidth").positive("bytes per second");
-  level.message = value.at("message").positive("seconds");
-  return level;
+  return {.name = value.at("name").identifier(),
+          .groups = value.at("groups").integer(1, INT32_MAX),
+          .latency = value.at("latency").positive("seconds"),
+          .bandwidth = value.at("bandwidth").positive("bytes per second"),
+          .shared_bandwidth = value.at("shared_bandwidth").positive("bytes per second"),
+          .message = value.at("message").positive("seconds")};
 }
 
 std::vector<TunedLevel> read_levels(const JsonReader& list, int ranks) {

@@ -27,12 +27,12 @@ struct Call {
   MPI_Comm comm = MPI_COMM_NULL;  ///< blocking: the program's
   Mode mode = Mode::blocking;
   Exchange exchange;
-  bool has_arguments = false;             ///< of one of MPI's forms: MPI could carry it out
-  bool large = false;                     ///< with large counts, which MPI may not have
-  const Edges* edges = nullptr;           ///< of a call along the edges of a topology
-  std::optional<std::size_t> edge_bytes;  ///< then: of each block, where this rank sends as many along each
-  bool own_memory = false;                ///< persistent: it has a region to itself
-  TagWindow tags;
+  bool has_arguments = false;               ///< of one of MPI's forms: MPI could carry it out
+  bool large = false;                       ///< with large counts, which MPI may not have
+  const Edges* edges = nullptr;             ///< of a call along the edges of a topology
+  std::optional<std::size_t> edge_bytes{};  ///< then: of each block, where this rank sends as many along each
+  bool own_memory = false;                  ///< persistent: it has a region to itself
+  TagWindow tags{};
 
   /// What this call can use; alike on all ranks.
   [[nodiscard]] Offer offer() const {
@@ -46,19 +46,9 @@ struct Call {
   }
 };
 
+/// Of one call.
 class Choosing {
  public:
-  /// Forgets the last call.
-  void begin() {
-    known_.reset();
-    key_.clear();
-    mean_.reset();
-    edge_bytes_.reset();
-    by_memory_ = false;
-    decision_.reset();
-    tried_.reset();
-    entry_.reset();
-  }
   /// Counts of all blocks, alike on all ranks; `mean`: the block to choose by; `key`: what the plan depends
   /// on.
   void know_counts(std::shared_ptr<const Counts> counts, std::size_t mean, std::vector<std::size_t> key) {
@@ -73,7 +63,7 @@ class Choosing {
       const Offer can = c.offer();
       const auto parts = c.state->parts();
       if (!can.memory || !parts->chooser.one_choice() || c.rules->mpi_is_forced || known_) return false;
-      const auto& plan = c.rules->settings().plan;
+      const auto& plan = c.rules->plan;
       if (plan || c.rules->compares()) return !plan || plan->algorithm == Algorithm::memory;
       const std::size_t bytes =
           c.exchange.uniform ? c.exchange.uniform_bytes : parts->mean.shared().value_or(0);
@@ -161,7 +151,7 @@ class Choosing {
 
   /// The mean of blocks of different sizes; false: not yet.
   [[nodiscard]] bool learn_mean(const Call& c) {
-    if (mean_ || !c.rules->settings().enable || c.state->parts()->chooser.one_choice()) return true;
+    if (mean_ || !c.rules->enable || c.state->parts()->chooser.one_choice()) return true;
     MeanBlock& mean = c.state->parts()->mean;  // only the operation whose turn it is asks it; no lock is held
     const int tag = c.state->parts()->order.mean_tag();
     const std::uint64_t blocks = c.state->parts()->chooser.blocks(false);

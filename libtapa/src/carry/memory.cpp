@@ -25,21 +25,17 @@ class Ending {
     CommState& state = *route_.state;
     const double seconds = route_.noted ? PMPI_Wtime() - began_ : 0;
     const bool reported = state.rules().report != Reporting::off;
-    if (reported && !route_.uniform) note_time(state, arguments_, seconds);
+    if (reported && !route_.uniform) {
+      note_time(state, arguments_, seconds);
+      note_call(state, arguments_.function, "memory", route_.sent, seconds);
+    }
     const auto parts = state.parts();
     if (!route_.uniform) parts->mean.note(state.memory_run.exchange().total_bytes(), state.size);
     if (route_.tried) parts->tuner.record(route_.key, seconds, route_.sent);
-    if (!reported) return;
-    const char* const function = arguments_.function;
-    if (route_.uniform) {
-      if (route_.stands_for == 0) return;
-      note_time(state, *parts, 2 * route_.sent, seconds);
-      parts->report.add_time(function, route_.bytes, "memory",
-                             seconds * static_cast<double>(route_.stands_for));
-      return;
-    }
-    parts->report.count(function, route_.sent / static_cast<std::size_t>(state.size), "memory", {},
-                        route_.sent, seconds, std::nullopt);
+    if (!reported || !route_.uniform || route_.stands_for == 0) return;
+    note_time(state, *parts, 2 * route_.sent, seconds);
+    parts->report.add_time(arguments_.function, route_.bytes, "memory",
+                           seconds * static_cast<double>(route_.stands_for));
   }
   Ending(const Ending&) = delete;
   Ending& operator=(const Ending&) = delete;

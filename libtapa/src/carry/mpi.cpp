@@ -24,7 +24,7 @@ namespace {
 constinit std::atomic<bool> forwarded_init = false;
 
 /// A nonblocking call that MPI carries out and whose narrowed count arrays must live as long as it does.
-class HandedTask final : public Task, public HandedToMpi {
+class HandedTask final : public Task {
  public:
   /// `staged`: the copies that MPI works on; may be null.
   HandedTask(const Arguments& arguments, int peers, std::unique_ptr<StagedCall> staged)
@@ -79,26 +79,10 @@ std::unique_ptr<StagedCall> stage_for_mpi(const Arguments& arguments, int peers)
   return std::make_unique<StagedCall>(arguments, peers, *cuda_driver());
 }
 
-/// Makes what a call owns while MPI carries it out; see HandedToMpi.
-template <class Call, class... Parts>
-Call* make_handed(Parts&&... parts) {
-  delete std::exchange(per_thread.handed, nullptr);
-  auto* const call = new Call(std::forward<Parts>(parts)...);
-  per_thread.handed = call;
-  return call;
-}
-
-/// Takes it back, unless an error handler has made another such call since.
-template <class Call>
-std::unique_ptr<Call> take_handed(Call* call) {
-  if (per_thread.handed != call) return nullptr;
-  per_thread.handed = nullptr;
-  return std::unique_ptr<Call>(call);
-}
-
-/// A blocking call that MPI does not get as it was made, or not with these arrays.
+/// A call that MPI does not get as it was made, or not with these arrays.
 class HandedCall final : public HandedToMpi {
  public:
+  /// A blocking one.
   HandedCall(const Arguments& arguments, HandOver how) {
     const int peers = peers_of(arguments.comm);
     if (how == HandOver::staged) {
@@ -115,9 +99,11 @@ class HandedCall final : public HandedToMpi {
       call_.emplace(given, blocks_, arguments.comm);
     }
   }
+  explicit HandedCall(std::unique_ptr<HandedTask> task) : task_(std::move(task)) {}
   /// MPI's code. Holds nothing: MPI's error handler may not return.
-  [[nodiscard]] int call() const { return call_->call(); }
-  void finish() {
+  [[nodiscard]] int call() const { return task_ ? task_->begin() : call_->call(); }
+  void finish(MPI_Request* request) {
+    if (task_) return submit(std::move(task_), request);
     call_->finish();
     if (staged_) staged_->put_back();
   }
@@ -126,29 +112,46 @@ class HandedCall final : public HandedToMpi {
   std::unique_ptr<StagedCall> staged_;
   Exchange blocks_;
   std::optional<CallForMpi> call_;
+  std::unique_ptr<HandedTask> task_;
 };
 
+/// Makes what a call owns while MPI carries it out; see HandedToMpi.
+template <class... Parts>
+HandedCall* make_handed(Parts&&... parts) {
+  delete std::exchange(per_thread.handed, nullptr);
+  auto* const call = new HandedCall(std::forward<Parts>(parts)...);
+  per_thread.handed = call;
+  return call;
+}
+
+/// Takes it back, unless an error handler has made another such call since.
+std::unique_ptr<HandedCall> take_handed(HandedCall* call) {
+  if (per_thread.handed != call) return nullptr;
+  per_thread.handed = nullptr;
+  return std::unique_ptr<HandedCall>(call);
+}
+
 /// Null: MPI takes the call as it was made, also where there is no memory for another way, or to refuse it.
-HandedCall* prepare_handed(const Arguments& arguments, HandOver how) {
-  if (how == HandOver::as_made)
-    return needs_arrays(arguments) ? make_handed<HandedCall>(arguments, how) : nullptr;
+HandedCall* prepare_blocking(const Arguments& arguments, HandOver how) {
+  if (how == HandOver::as_made) return needs_arrays(arguments) ? make_handed(arguments, how) : nullptr;
   try {
-    return make_handed<HandedCall>(arguments, how);
+    return make_handed(arguments, how);
   } catch (const Mistake&) {
     if (!is_drop_in() || !mpi_checks().arguments) throw;
   } catch (const std::bad_alloc&) {
     if (how == HandOver::staged) throw;
   }
-  return prepare_handed(arguments, HandOver::as_made);
+  return prepare_blocking(arguments, HandOver::as_made);
 }
 
-/// A nonblocking call that MPI alone cannot carry out; null: it can.
-HandedTask* prepare_task(const Arguments& arguments, bool as_made) {
+/// Null: MPI alone can carry it out.
+HandedCall* prepare_nonblocking(const Arguments& arguments, bool as_made) {
   const bool staged = !as_made && must_stage_for_mpi(arguments);
   if (!staged && !needs_arrays(arguments)) return nullptr;
   require_progress(staged ? "this MPI does not take GPU memory" : "this MPI has no large counts");
   const int peers = peers_of(arguments.comm);
-  return make_handed<HandedTask>(arguments, peers, staged ? stage_for_mpi(arguments, peers) : nullptr);
+  return make_handed(
+      std::make_unique<HandedTask>(arguments, peers, staged ? stage_for_mpi(arguments, peers) : nullptr));
 }
 
 /// Whether all blocks of a side are dense. Wrong types are MPI's to find.
@@ -197,8 +200,7 @@ void require_init(const Arguments& arguments, bool as_made) {
 /// What MPI is given: the call as it was made, with counts that MPI takes, or one that owns what it needs.
 struct Given {
   Arguments arguments;
-  HandedCall* call = nullptr;  ///< blocking
-  HandedTask* task = nullptr;  ///< nonblocking
+  HandedCall* call = nullptr;
 };
 
 Given prepare(const Arguments& arguments, const Route& route, Mode mode) {
@@ -207,20 +209,17 @@ Given prepare(const Arguments& arguments, const Route& route, Mode mode) {
   if (mode == Mode::persistent) {
     require_init(arguments, as_made);
     forwarded_init.store(true, std::memory_order_relaxed);
-  } else if (mode == Mode::nonblocking) {
-    given.task = prepare_task(arguments, as_made);
-  } else {
-    given.call = prepare_handed(arguments, route.how);
+    return given;
   }
+  given.call = mode == Mode::nonblocking ? prepare_nonblocking(arguments, as_made)
+                                         : prepare_blocking(arguments, route.how);
   MpiCallStorage none;  // there are no arrays of large counts, or MPI takes these
-  if (mode != Mode::persistent && given.task == nullptr && given.call == nullptr)
-    given.arguments = for_mpi(arguments, 0, none);
+  if (given.call == nullptr) given.arguments = for_mpi(arguments, 0, none);
   return given;
 }
 
 int give(const Given& given, Mode mode, MPI_Request* request) {
   if (given.call != nullptr) return given.call->call();
-  if (given.task != nullptr) return given.task->begin();
   return mode == Mode::persistent ? call_mpi_init(given.arguments, request)
                                   : call_mpi(given.arguments, given.arguments.comm, request);
 }
@@ -264,14 +263,11 @@ int run_by_mpi(const Arguments& arguments, const Route& route, Mode mode, MPI_Re
   int code = guarded(arguments.comm, arguments.function, [&] { given = prepare(arguments, route, mode); });
   if (code != MPI_SUCCESS) return note.end(code);
   code = in_mpi(arguments.function, [&] { return give(given, mode, request); });
-  if (code != MPI_SUCCESS) {
+  if (given.call != nullptr && code != MPI_SUCCESS) {
     take_handed(given.call);
-    take_handed(given.task);
-  } else if (given.call != nullptr || given.task != nullptr) {
+  } else if (given.call != nullptr) {
     code = guarded(arguments.comm, arguments.function, [&] {
-      if (const auto call = take_handed(given.call)) call->finish();
-      if (auto task = take_handed(given.task))
-        check_mpi(Progress::instance().submit(std::move(task), request), "MPI_Grequest_start");
+      if (const auto call = take_handed(given.call)) call->finish(request);
     });
   }
   return note.end(code);

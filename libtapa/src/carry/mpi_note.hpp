@@ -95,7 +95,7 @@ class MpiNote {
     if (!entry->explained.exchange(true)) print_line(explanation(*entry, function, state.size, seconds));
   }
   [[nodiscard]] const char* reason(const Rules& rules) const {
-    if (!rules.settings().enable) return reasons::disabled;
+    if (!rules.enable) return reasons::disabled;
     if (rules.mpi_is_forced) return reasons::asked;
     if (route_->reason != nullptr) return route_->reason;
     return route_->tried ? reasons::tried : reasons::fastest;

@@ -37,20 +37,14 @@ class Operation {
   void begin(std::shared_ptr<CommState> state, Mode mode, const char* function,
              MPI_Comm comm = MPI_COMM_NULL) {
     memory::keep_reserve();
-    call_.state = std::move(state);
-    call_.rules = call_.state->parts()->rules;
-    call_.mode = mode;
-    call_.function = function;
-    call_.comm = comm;
+    auto rules = state->parts()->rules;
+    call_ = {std::move(state), std::move(rules), function, comm, mode, std::move(call_.exchange)};
     stage_ = Stage::turn;
     outcome = {};
-    call_.has_arguments = call_.large = call_.own_memory = false;
-    call_.edges = nullptr;
     mpi_seconds_.reset();
-    call_.tags = {};
     window_.begin();
     judging_ = false;
-    choosing_.begin();
+    choosing_ = {};
     started_ = PMPI_Wtime();
     watch_ = {call_.function, call_.rules->timeout, started_};
     call_.state->parts()->order.enqueue(this);
@@ -139,11 +133,11 @@ class Operation {
   void end() {
     if (!call_.state) return;
     leave_queue();
-    run_.end(*call_.state, call_.rules->settings().keep);
+    run_.end(*call_.state, call_.rules->keep);
     call_.state->parts()->order.give_back(std::exchange(call_.tags, {}));
     window_.leave(*call_.state);
     types_.free();
-    choosing_.begin();
+    choosing_ = {};
     call_.rules.reset();
     call_.state.reset();
     stage_ = Stage::idle;

@@ -35,8 +35,8 @@ void complete(Operation& operation) {
   for (int idle = 1; !operation.advance(rules.timeout <= 0); ++idle) {
     Progress::relay();
     if (idle % drive_every == 0) operation.call().state->waiter().drive_mpi();
-    if (rules.wait == WaitPolicy::yield) sched_yield();
-    if (rules.wait == WaitPolicy::sleep) std::this_thread::sleep_for(20us);
+    if (rules.waiting == WaitPolicy::yield) sched_yield();
+    if (rules.waiting == WaitPolicy::sleep) std::this_thread::sleep_for(20us);
   }
 }
 

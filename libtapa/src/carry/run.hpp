@@ -140,7 +140,7 @@ class Run {
   /// messages of many pieces. MPI would need them in one: a copy more at both ends.
   static std::size_t shm_limit(const Rules& rules, const Choice& choice) {
     constexpr std::size_t in_pieces = 32;
-    const std::size_t limit = rules.settings().shm_limit;
+    const std::size_t limit = rules.shm_limit;
     const Algorithm a = choice.algorithm;
     const bool passes_on = a == Algorithm::tapa || a == Algorithm::leaders || a == Algorithm::bruck;
     return passes_on && limit <= std::numeric_limits<std::size_t>::max() / in_pieces ? in_pieces * limit
@@ -151,7 +151,7 @@ class Run {
   /// data.
   static std::size_t piece(const Rules& rules, const Membership& membership) {
     constexpr std::size_t over_tcp_piece = 32768;
-    const std::size_t wanted = rules.settings().piece;
+    const std::size_t wanted = rules.piece;
     if (wanted > 0) return wanted;
     return over_tcp(*rules.topology) && !is_striped(membership, *rules.topology) ? over_tcp_piece
                                                                                  : MpiTransport::kIntMax;
@@ -164,7 +164,7 @@ class Run {
     return std::make_unique<Executor>(
         entry.plan, std::make_unique<NodeTransport>(c.state->space, membership.world->shm.get(),
                                                     shm_limit(*c.rules, entry.choice),
-                                                    piece(*c.rules, membership), c.rules->wait));
+                                                    piece(*c.rules, membership), c.rules->waiting));
   }
 
   /// The first blocks of both sides when all are equal, dense, in a row and not staged: no table is needed.

@@ -38,19 +38,18 @@ bool hears_all(const Arguments& a, const CommState& state) {
 }
 
 /// Of communicators that have ended.
-struct KeptTraffic : SentBytes {};
+struct KeptTraffic : Traffic {};
 
-void add_traffic(const Membership& membership, const CommParts& parts, SentBytes& to) {
+void add_traffic(const Membership& membership, const CommParts& parts, Traffic& to) {
   const double each = bytes_to_each(parts.report.rows({}, 0, static_cast<int>(membership.in_world.size())));
   const std::vector<double>& bytes = parts.traffic.bytes();
   const std::vector<GpuBytes>& of_gpus = parts.traffic.of_gpus();
   for (std::size_t member = 0; member < membership.in_world.size(); ++member) {
     const auto rank = static_cast<std::size_t>(membership.in_world[member]);
-    if (to.all.size() <= rank) to.resize(rank + 1);
-    to.all[rank] += each + (member < bytes.size() ? bytes[member] : 0);
+    to.add(rank, each + (member < bytes.size() ? bytes[member] : 0));
     if (member >= of_gpus.size()) continue;
-    to.of_gpus[rank].reached += of_gpus[member].reached;
-    to.of_gpus[rank].unreached += of_gpus[member].unreached;
+    to.add_of_gpus(rank, of_gpus[member].reached, true);
+    to.add_of_gpus(rank, of_gpus[member].unreached, false);
   }
 }
 
@@ -133,13 +132,15 @@ void keep_counts(const Membership& membership, int rank, const CommParts& parts)
       [&] { keep_rows(parts.report.rows(parts.name, rank, static_cast<int>(membership.in_world.size()))); });
 }
 
-SentBytes traffic_to(int ranks) {
-  SentBytes traffic = *locked<KeptTraffic>();
+Traffic traffic_to(int ranks) {
+  Traffic traffic = *locked<KeptTraffic>();
   for (const auto& state : living_states()) {
     if (state->membership.world == World::of_process())
       add_traffic(state->membership, *state->parts(), traffic);
   }
-  traffic.resize(static_cast<std::size_t>(ranks));
+  const auto last = static_cast<std::size_t>(ranks) - 1;
+  traffic.add(last, 0);
+  traffic.add_of_gpus(last, 0, true);
   return traffic;
 }
 

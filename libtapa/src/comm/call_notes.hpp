@@ -38,18 +38,8 @@ void note_call(CommState& state, const char* function, std::string_view plan, st
 
 /// Keeps what a communicator that ends has counted. `rank`: this process's in it.
 void keep_counts(const Membership& membership, int rank, const CommParts& parts) noexcept;
-/// Bytes that this process has sent, by rank of its world.
-struct SentBytes {
-  std::vector<double> all;
-  std::vector<GpuBytes> of_gpus;
-
-  void resize(std::size_t ranks) {
-    all.resize(ranks);
-    of_gpus.resize(ranks);
-  }
-};
-/// To each of so many ranks.
-[[nodiscard]] SentBytes traffic_to(int ranks);
+/// What this process has sent, to each of so many ranks of its world.
+[[nodiscard]] Traffic traffic_to(int ranks);
 
 /// A function's name as this program calls it.
 [[nodiscard]] std::string name_here(std::string_view function);

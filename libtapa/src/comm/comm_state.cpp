@@ -39,12 +39,9 @@ Rules rules_for(const std::shared_ptr<const Options>& options, const PlanChooser
   const Settings& s = options->settings();
   const MachineView& machine = chooser.machine();
   Rules rules;
+  static_cast<Settings&>(rules) = s;
   rules.options = options;
   rules.topology = machine.topology;
-  rules.check = s.check;
-  rules.timeout = s.timeout;
-  rules.report = s.report;
-  rules.explain = s.explain;
   rules.trusts_buffers = s.gpu == GpuBuffers::host;
   rules.is_mpis = machine.gpu_memory;
   rules.mpi_is_forced = chooser.mpi_is_forced();
@@ -54,7 +51,7 @@ Rules rules_for(const std::shared_ptr<const Options>& options, const PlanChooser
   rules.always_memory = rules.fast && machine.shares_buffers && chooser.one_choice() &&
                         !rules.mpi_is_forced && (!s.plan || s.plan->algorithm == Algorithm::memory);
   rules.device = device;
-  rules.wait = policy_of(s.wait, crowded);
+  rules.waiting = policy_of(s.wait, crowded);
   return rules;
 }
 
@@ -69,7 +66,7 @@ CommState::~CommState() {
 }
 
 const Edges* CommState::edges(bool nonblocking) {
-  KnownEdges& known = nonblocking ? nonblocking_edges_ : blocking_edges_;
+  KnownEdges& known = edges_[nonblocking ? 1 : 0];
   std::call_once(known.looked, [&] { known.edges = edges_of(user, nonblocking); });
   return known.edges.get();
 }
@@ -172,7 +169,7 @@ void CommState::adopt(Membership joined) {
   const std::shared_ptr<const Options> options = membership.world->shared.options;
   parts_->order = CallOrder(space.first_tag, space.tags, 4 * size + 64);
   if (membership.region.count > 0) parts_->regions.set(membership, rank, manners_of(membership, *options));
-  follow(options, view_machine(membership, *options, rank, parts_->regions.available()));
+  follow(options, view_machine(membership, *options, rank));
   use_device_comm();
   if (is_drop_in() && membership.one_node && !parts_->regions.available())
     throw SetupError(MPI_ERR_OTHER, "no memory of its node is left for it");
@@ -188,7 +185,7 @@ void CommState::use_device_comm() {
   if (membership.device_comm != MPI_COMM_NULL) {
     device_calls_ = std::make_unique<DeviceCalls>(std::exchange(membership.device_comm, MPI_COMM_NULL), rank,
                                                   membership.device);
-    device_calls_->use_wire(engine_wire(rules().device, rules().settings()));
+    device_calls_->use_wire(engine_wire(rules().device, rules()));
   }
   if (!rules().is_mpis) return;
   const std::string message = gpu_message(membership.gpu_rank, rules().device.why);
@@ -236,8 +233,7 @@ void CommState::set_option(std::string_view name, std::string_view value) {
   auto after = std::make_shared<Options>(*parts_->rules->options);
   after->set(name, value, Origin::call);
   const bool new_machine = name == "topology" || name == "nic-rate";
-  MachineView machine = new_machine ? view_machine(membership, *after, rank, parts_->regions.available())
-                                    : parts_->chooser.machine();
+  MachineView machine = new_machine ? view_machine(membership, *after, rank) : parts_->chooser.machine();
   parts_->tuner.reset();
   follow(after, std::move(machine));
   forget_remembered();  // the ranks may have to agree on calls from now on

@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -31,23 +32,19 @@ namespace tapa {
 
 class DeviceCalls;
 
-/// What options and machine say of all calls. TAPA_Comm_set makes others. Alike on all ranks but for `wait`.
-struct Rules {
+/// What options and machine say of all calls. TAPA_Comm_set makes others. Alike on all ranks but for
+/// `waiting`.
+struct Rules : Settings {
   std::shared_ptr<const Options> options;
   std::shared_ptr<const Topology> topology;
-  Check check = Settings{}.check;  ///< how arguments are checked
-  double timeout = 0;              ///< seconds after which one says whom a call waits for; 0: never
-  Reporting report = Reporting::off;
-  bool explain = false;
   bool trusts_buffers = false;  ///< the program promises that no buffer is in GPU memory
   bool is_mpis = false;         ///< MPI gets every call with nothing of it looked at: such buffers may come
   bool mpi_is_forced = false;   ///< MPI is asked for by name: it gets calls exactly as they were made
   bool fast = false;            ///< blocking calls may begin without a place in the order of calls
   bool always_memory = false;   ///< ... and shared memory is the choice for all sizes
   DeviceDecision device;        ///< which way buffers in GPU memory take
-  WaitPolicy wait = WaitPolicy::spin;  ///< by rank 0's wish, but each node's own number of cores
+  WaitPolicy waiting = WaitPolicy::spin;  ///< by rank 0's wish, but each node's own number of cores
 
-  [[nodiscard]] const Settings& settings() const { return options->settings(); }
   [[nodiscard]] bool compares() const { return check >= Check::counts; }
   /// Whether persistent calls are MPI's: buffers may be in GPU memory, which it takes.
   [[nodiscard]] bool leaves_persistent() const { return device.way == DeviceWay::engine && device.mpi_takes; }
@@ -127,7 +124,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
   [[nodiscard]] Locked<CommParts> parts() { return {mutex_, *parts_}; }
 
   /// How ranks wait for each other.
-  [[nodiscard]] Waiter waiter() const { return {space.comm, membership.world->shm.get(), rules().wait}; }
+  [[nodiscard]] Waiter waiter() const { return {space.comm, membership.world->shm.get(), rules().waiting}; }
 
   /// The run of sparse exchanges, one at a time too.
   [[nodiscard]] SparseExchange& sparse_exchange() {
@@ -156,8 +153,7 @@ class CommState : public std::enable_shared_from_this<CommState> {
     std::once_flag looked;
     std::unique_ptr<const Edges> edges;
   };
-  KnownEdges blocking_edges_;
-  KnownEdges nonblocking_edges_;
+  std::array<KnownEdges, 2> edges_;  // of blocking and of nonblocking calls
   std::unique_ptr<SparseExchange> sparse_exchange_;
 };
 

@@ -10,7 +10,6 @@
 #include <memory>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "comm/device_blocks.hpp"
 #include "comm/device_way.hpp"
@@ -95,7 +94,7 @@ class DeviceCalls {
       if (scratch_ != nullptr && engine_.context_lives()) cuda_driver()->free_device(engine_.near, scratch_);
       device::end_messages(engine_.engine);  // MPI may end next
       engine_.comm = std::exchange(comm_, MPI_COMM_NULL);
-      retire_engine(std::exchange(engine_, {}));
+      RetiredEngines::add(std::exchange(engine_, {}));
     }
     scratch_ = nullptr;
     words_.close();
@@ -138,7 +137,7 @@ class DeviceCalls {
     const auto own = static_cast<std::size_t>(rank_);
     const bool matches = send_.bytes[own] == recv_.bytes[own];  // else MPI says what is wrong
     const bool gives_up = between_nodes() && failed_starts >= kMostFailedStarts;
-    const bool may_start = has_engine() || !(too_many_retired_engines() || gives_up);
+    const bool may_start = has_engine() || !(RetiredEngines::are_too_many() || gives_up);
     if (!one_device || !placed || !matches || !may_start) bits &= ~CallBits::engine;
     if (a.in_place() && has_engine() && (bits & CallBits::engine) != 0) {
       try {
@@ -218,8 +217,8 @@ class DeviceCalls {
       drop_engine();
       return false;
     }
-    free_retired_engines(comm_);
-    engine_.number = new_engine_number();
+    RetiredEngines::free_those_of(comm_);
+    engine_.number = DeviceEngine::new_number();
     check_mpi(PMPI_Bcast(&engine_.number, 1, MPI_UINT64_T, 0, comm_), "MPI_Bcast");
     const CudaDriver::Current current(*cuda_driver(), engine_.near);
     const TAPA_Device_options options = engine_options(wire_);
@@ -228,7 +227,7 @@ class DeviceCalls {
     if (rank_ == 0 && !given_up_) tell_engine();
     if (rank_ == 0 && !made) tell_no_engine();
     if (!given_up_) {
-      engine_.weight = between_nodes() ? kWeightBetweenNodes : 1;
+      engine_.weight = between_nodes() ? DeviceEngine::kWeightBetweenNodes : 1;
       return true;
     }
     if (between_nodes()) ++failed_starts;

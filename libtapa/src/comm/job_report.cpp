@@ -78,7 +78,7 @@ MachineView whole_machine(const std::shared_ptr<World>& world, const std::vector
   whole.in_world = ranks;
   whole.one_node = world->nodes == 1;
   constexpr int silent = -1;  // what is wrong with files was said before
-  return view_machine(whole, *world->shared.options, silent, false);
+  return view_machine(whole, *world->shared.options, silent);
 }
 
 /// Where a rank's bytes, then those of all, went: by level, and between nodes in each order of the ranks.
@@ -87,12 +87,12 @@ class JobTraffic {
   /// This rank's.
   JobTraffic(const std::shared_ptr<World>& world, int rank)
       : ranks_(world->ranks_of(MPI_COMM_WORLD)), machine_(whole_machine(world, ranks_)) {
-    const SentBytes by_world = traffic_to(world->size);
+    const Traffic by_world = traffic_to(world->size);
     std::vector<double> sent;
     std::vector<GpuBytes> of_gpus;
     for (const int r : ranks_) {
-      sent.push_back(by_world.all[static_cast<std::size_t>(r)]);
-      of_gpus.push_back(by_world.of_gpus[static_cast<std::size_t>(r)]);
+      sent.push_back(by_world.bytes()[static_cast<std::size_t>(r)]);
+      of_gpus.push_back(by_world.of_gpus()[static_cast<std::size_t>(r)]);
     }
     levels_ = bytes_by_level(topology(), rank, sent, of_gpus);
     for (const LevelBytes& level : levels_) bytes_.push_back(level.bytes);

@@ -83,13 +83,12 @@ MachineView plain_machine(const Membership& membership, const Options& options, 
 
 }  // namespace
 
-MachineView view_machine(const Membership& membership, const Options& options, int rank,
-                         bool shares_buffers) {
+MachineView view_machine(const Membership& membership, const Options& options, int rank) {
   MachineView view = is_plain(membership, options) ? plain_machine(membership, options, rank)
                                                    : describe_machine(membership, options, rank);
-  view.shares_buffers = shares_buffers;
+  view.shares_buffers = membership.region.count > 0;
   view.crowded = membership.world->crowded;
-  view.sure_bytes = !is_drop_in() || !shares_buffers ? 0 : view.crowded ? kSureCrowded : kSure;
+  view.sure_bytes = !is_drop_in() || !view.shares_buffers ? 0 : view.crowded ? kSureCrowded : kSure;
   return view;
 }
 

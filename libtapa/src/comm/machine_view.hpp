@@ -9,10 +9,8 @@
 
 namespace tapa {
 
-/// Topology, rates, measurements. `shares_buffers`: there is a region for exchanges. Throws
-/// std::invalid_argument when what the options name cannot be read.
-[[nodiscard]] MachineView view_machine(const Membership& membership, const Options& options, int rank,
-                                       bool shares_buffers);
+/// Topology, rates, measurements. Throws std::invalid_argument when what the options name cannot be read.
+[[nodiscard]] MachineView view_machine(const Membership& membership, const Options& options, int rank);
 
 /// Each rank may have a threshold of its own for blocks that stay: a block's way is its sender's decision.
 [[nodiscard]] RegionManners manners_of(const Membership& membership, const Options& options);

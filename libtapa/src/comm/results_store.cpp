@@ -135,8 +135,7 @@ void save() {
 ResultsWhere results_where(const Options& options) {
   static const auto* const fixed = [] {
     auto* const where = new ResultsWhere;
-    where->libtapa = std::to_string(TAPA_VERSION_MAJOR) + "." + std::to_string(TAPA_VERSION_MINOR) + "." +
-                     std::to_string(TAPA_VERSION_PATCH);
+    where->libtapa = words(TAPA_VERSION_MAJOR, ".", TAPA_VERSION_MINOR, ".", TAPA_VERSION_PATCH);
     std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};
     int length = 0;
     PMPI_Get_library_version(version.data(), &length);

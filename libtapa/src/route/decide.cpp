@@ -21,19 +21,6 @@ namespace tapa {
 
 namespace {
 
-Route left_to_mpi(const char* reason, CommState* state = nullptr) {
-  Route route;
-  route.reason = reason;
-  route.state = state;
-  return route;
-}
-
-/// Whether MPI is to refuse it. Throws CallError where that is ours.
-bool is_for_mpi_to_refuse(MPI_Comm comm) {
-  if (!is_drop_in()) require_comm(comm);
-  return comm == MPI_COMM_NULL;
-}
-
 /// Whether arguments are right. False, under the drop-in: they are not, and MPI says so. Throws CallError.
 bool are_right(const Arguments& a, const CommState& state, Check check) {
   if (check == Check::off) return true;
@@ -47,11 +34,6 @@ bool are_right(const Arguments& a, const CommState& state, Check check) {
     say_if_fatal(a.comm);
     return false;
   }
-}
-
-/// A call of a neighbourhood where there is none, as MPI will say.
-bool has_no_edges(const Arguments& a) {
-  return a.neighbours && a.edges == nullptr;
 }
 
 /// Whether a block lies in GPU memory. Throws CallError where no way knows the GPU.
@@ -108,17 +90,16 @@ bool mpi_cannot(const Arguments& arguments) noexcept {
 /// Why a neighbourhood's calls are MPI's; null: they may not be. Alike on all ranks.
 const char* reason_for_mpi_of_neighbours(CommState& state) {
   const Rules& rules = state.rules();
-  if (!rules.settings().enable) return reasons::disabled;
+  if (!rules.enable) return reasons::disabled;
   if (rules.mpi_is_forced) return reasons::asked;
   return state.device_calls() != nullptr ? reasons::device : nullptr;
 }
 
 /// Why a call that is not blocking is MPI's although its communicator is set up; null: it is not. Decided at
 /// the call, not when its turn comes: what MPI carries out must begin in the program's own order.
-template <Mode mode>
-const char* reason_for_mpi(const Arguments& arguments, CommState& state) {
+/// `ours`: a persistent one that is never MPI's for its size.
+const char* reason_for_mpi(const Arguments& arguments, CommState& state, bool persistent, bool ours) {
   const Rules& rules = state.rules();
-  constexpr bool persistent = mode == Mode::persistent;
   if (rules.is_mpis) return reasons::device;
   if (!state.membership.world->has_progress) return reasons::no_progress;
   if (rules.mpi_is_forced && !persistent) return reasons::asked;
@@ -127,7 +108,7 @@ const char* reason_for_mpi(const Arguments& arguments, CommState& state) {
   if (arguments.neighbours) {
     if (const char* const reason = reason_for_mpi_of_neighbours(state)) return reason;
   }
-  if (persistent && (!is_drop_in() || mpi_cannot(arguments))) return nullptr;
+  if (ours) return nullptr;
   const std::optional<std::size_t> bytes = uniform_bytes(arguments, state);
   const auto parts = state.parts();
   const bool memory = parts->regions.available();
@@ -139,10 +120,39 @@ const char* reason_for_mpi(const Arguments& arguments, CommState& state) {
   return uniform_plan(*parts, *bytes, offer)->choice.algorithm == Algorithm::mpi ? reasons::proven : nullptr;
 }
 
-/// Null: calls on the communicator are MPI's own. `make`: of registry.hpp.
-CommState* own_state(MPI_Comm comm, std::shared_ptr<CommState> (*make)(MPI_Comm)) {
-  CommState* const state = remembered_state(comm);
-  return state != nullptr || is_mpis_own(comm) ? state : state_at(comm, make);
+/// A blocking call with right arguments. Collective where buffers may be in GPU memory.
+Route decide_by_buffers(const Arguments& arguments, CommState& state) {
+  if (arguments.neighbours) {
+    if (const char* const reason = reason_for_mpi_of_neighbours(state)) return left_to_mpi(reason, &state);
+  }
+  switch (way_of_buffers(arguments, state)) {
+    case CallWay::host:
+      return claim(arguments, state);
+    case CallWay::engine:
+      return {.carrier = Carrier::device, .state = &state};
+    case CallWay::stage:
+      return {.carrier = Carrier::plan, .state = &state, .how = HandOver::staged};
+    default:
+      return left_to_mpi(reasons::device, &state);
+  }
+}
+
+/// Sets the communicator up where it is not, with right arguments, as far as option "check" asks: `plan`; or
+/// why the call is MPI's: under the drop-in also as MPI is to say what is wrong. `alone`: also for one rank.
+Route set_up(const Arguments& arguments, CommState& state, bool alone) {
+  // Other ranks need not know of a wrong call: first, but that linked programs agree on the option before.
+  const bool first = state.ready() || (is_drop_in() && !state.given_up);
+  if (first &&
+      !are_right(arguments, state, state.ready() ? state.rules().check : own_options().settings().check))
+    return left_to_mpi(reasons::wrong);
+  if (!state.ready()) {
+    if (is_drop_in() && !state.welcome(alone)) return left_to_mpi(reasons::not_ready);
+    state.set_up();
+  }
+  state.ask_for_gpus();
+  if (state.rules().is_mpis) return left_to_mpi(reasons::device, &state);
+  if (!first) static_cast<void>(are_right(arguments, state, state.rules().check));
+  return in_order(state);
 }
 
 }  // namespace
@@ -170,95 +180,55 @@ bool is_mpis_own(MPI_Comm comm) {
 
 const Edges* edges_at(MPI_Comm comm, bool nonblocking) {
   if (comm == MPI_COMM_NULL) return nullptr;
-  CommState* const state = own_state(comm, state_of);
+  CommState* state = remembered_state(comm);
+  if (state == nullptr && !is_mpis_own(comm)) state = state_at(comm, state_of);
   return state != nullptr ? state->edges(nonblocking) : nullptr;
 }
 
 bool decide_like_before(const Arguments& arguments, Route& route) {
   CommState* state = nullptr;
-  const Uniform* const blocks = remembered_blocks(arguments, state);
+  const Uniform* const blocks = arguments.neighbours ? nullptr : remembered_blocks(arguments, state);
   if (blocks == nullptr) return false;
   route = claim_uniform(arguments, *state, *blocks);
   return route.carrier != Carrier::plan;
 }
 
-Route decide_comm(const Arguments& arguments, bool alone) {
+template <Mode mode>
+Route decide(const Arguments& arguments) {
+  constexpr bool may_wait = mode != Mode::nonblocking;
   memory::keep_reserve();
   const MPI_Comm comm = arguments.comm;
-  if (is_for_mpi_to_refuse(comm)) return left_to_mpi(reasons::wrong);
-  CommState* const state = own_state(comm, state_to_set_up);
-  if (state == nullptr) return left_to_mpi(reasons::foreign);
-  if (state->size == 1 && !alone) {
-    if (is_drop_in()) static_cast<void>(state->welcome(false));  // so it is remembered
+  if (!is_drop_in()) require_comm(comm);
+  if (comm == MPI_COMM_NULL) return left_to_mpi(reasons::wrong);
+  CommState* state = remembered_state(comm);
+  if (state == nullptr) {
+    if (is_mpis_own(comm)) return left_to_mpi(reasons::foreign);
+    state = state_at(comm, may_wait ? state_to_set_up : find_state);
+  }
+  const bool ours = mode == Mode::persistent && (!is_drop_in() || mpi_cannot(arguments));  // also of one rank
+  if (!ours && (state != nullptr ? state->size : size_of(comm)) == 1) {
+    if (may_wait && is_drop_in()) static_cast<void>(state->welcome(false));  // so it is remembered
     return left_to_mpi(reasons::alone);
   }
-  if (has_no_edges(arguments)) return left_to_mpi(reasons::wrong);
-  // Other ranks need not know of a wrong call: first, but that linked programs agree on the option before.
-  const bool first = state->ready() || (is_drop_in() && !state->given_up);
-  if (first &&
-      !are_right(arguments, *state, state->ready() ? state->rules().check : own_options().settings().check))
-    return left_to_mpi(reasons::wrong);
-  if (!state->ready()) {
-    if (is_drop_in() && !state->welcome(alone)) return left_to_mpi(reasons::not_ready);
-    state->set_up();
-  }
-  state->ask_for_gpus();
-  if (state->rules().is_mpis) return left_to_mpi(reasons::device, state);
-  if (!first) static_cast<void>(are_right(arguments, *state, state->rules().check));
-  return in_order(*state);
-}
-
-Route decide_blocking(const Arguments& arguments, CommState& state) {
-  if (arguments.neighbours) {
-    if (const char* const reason = reason_for_mpi_of_neighbours(state)) return left_to_mpi(reason, &state);
-  }
-  switch (way_of_buffers(arguments, state)) {
-    case CallWay::host:
-      return claim(arguments, state);
-    case CallWay::engine: {
-      Route route = in_order(state);
-      route.carrier = Carrier::device;
-      return route;
-    }
-    case CallWay::stage: {
-      Route route = in_order(state);
-      route.how = HandOver::staged;
-      return route;
-    }
-    default:
-      return left_to_mpi(reasons::device, &state);
-  }
-}
-
-// What is not set up is MPI's: a nonblocking call must not wait for other ranks, and may not send to them
-// before the program's next call either, as MPI's own nonblocking calls have their place in that order.
-Route decide_nonblocking(const Arguments& arguments) {
-  memory::keep_reserve();
-  CommState* state = remembered_state(arguments.comm);
-  if (state == nullptr || !state->ready() || state->size == 1) {
-    if (is_for_mpi_to_refuse(arguments.comm)) return left_to_mpi(reasons::wrong);
-    if (is_mpis_own(arguments.comm)) return left_to_mpi(reasons::foreign);
-    if (peers_of(arguments.comm) == 1) return left_to_mpi(reasons::alone);
-    state = state_at(arguments.comm, find_state);
-  }
-  if (state == nullptr || !state->ready()) {
-    if (is_drop_in()) remember_waiting(arguments.comm);
+  // What is not set up is MPI's: a nonblocking call must not wait for other ranks, and may not send to them
+  // before the program's next call either, as MPI's own nonblocking calls have their place in that order.
+  if (!may_wait && (state == nullptr || !state->ready())) {
+    if (is_drop_in()) remember_waiting(comm);
     return left_to_mpi(reasons::not_ready);
   }
-  if (has_no_edges(arguments)) return left_to_mpi(reasons::wrong);
-  const char* const reason = reason_for_mpi<Mode::nonblocking>(arguments, *state);
-  if (reason != nullptr) return left_to_mpi(reason, state);
-  return are_right(arguments, *state, state->rules().check) ? in_order(*state) : left_to_mpi(reasons::wrong);
+  if (arguments.neighbours && arguments.edges == nullptr) return left_to_mpi(reasons::wrong);  // as MPI says
+  if constexpr (may_wait) {
+    if (const Route route = set_up(arguments, *state, ours); route.carrier == Carrier::mpi) return route;
+  }
+  if constexpr (mode == Mode::blocking) return decide_by_buffers(arguments, *state);
+  if (const char* const reason = reason_for_mpi(arguments, *state, mode == Mode::persistent, ours))
+    return left_to_mpi(reason, state);
+  const bool right = may_wait || are_right(arguments, *state, state->rules().check);
+  return right ? in_order(*state) : left_to_mpi(reasons::wrong);
 }
-
-Route decide_persistent(const Arguments& arguments) {
-  if (is_for_mpi_to_refuse(arguments.comm)) return left_to_mpi(reasons::wrong);
-  if (is_mpis_own(arguments.comm)) return left_to_mpi(reasons::foreign);
-  Route route = decide_comm(arguments, !is_drop_in() || mpi_cannot(arguments));
-  if (route.carrier == Carrier::mpi) return route;
-  const char* const reason = reason_for_mpi<Mode::persistent>(arguments, *route.state);
-  return reason != nullptr ? left_to_mpi(reason, route.state) : route;
-}
+template Route decide<Mode::blocking>(const Arguments&);
+template Route decide<Mode::nonblocking>(const Arguments&);
+template Route decide<Mode::persistent>(const Arguments&);
 
 std::unique_ptr<StagedCall> staged_call(const Arguments& arguments, const CommState& state) {
   if (state.rules().trusts_buffers || !on_device(arguments, state.size)) return nullptr;

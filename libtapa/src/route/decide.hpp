@@ -32,18 +32,13 @@ void require_comm(MPI_Comm comm);
 /// A blocking call that is like one of this thread's last ones: its route, with a claim. False: it is none.
 [[nodiscard]] bool decide_like_before(const Arguments& arguments, Route& route);
 
-/// The communicator's state, set up where it is not, with right arguments, as far as option "check" asks; or
-/// why the call is MPI's: under the drop-in also as MPI is to say what is wrong. For calls that may
-/// synchronise; collective. `alone`: also for one rank. Throws CallError.
-[[nodiscard]] Route decide_comm(const Arguments& arguments, bool alone);
-
-/// A blocking call with right arguments. Collective where buffers may be in GPU memory. `plan` with `how`
-/// staged: on copies in host memory. Throws CallError, also for memory of a GPU that no way knows.
-[[nodiscard]] Route decide_blocking(const Arguments& arguments, CommState& state);
-
-/// MPI's, or right and `plan`, which claim_later() may better. Local, but persistent ones as decide_comm().
-[[nodiscard]] Route decide_nonblocking(const Arguments& arguments);
-[[nodiscard]] Route decide_persistent(const Arguments& arguments);
+/// Blocking: `memory`, its buffers claimed, `device`, `mpi`, or `plan`, with `how` staged: on copies in host
+/// memory. Persistent: `mpi` or `plan`. Both are collective, and set the communicator up where it is not.
+/// Nonblocking: the same, but local, and claim_later() may better `plan`. Arguments are right, as far as
+/// option "check" asks; under the drop-in wrong ones are MPI's to say so. Throws CallError, also for memory
+/// of a GPU that no way knows.
+template <Mode mode>
+[[nodiscard]] Route decide(const Arguments& arguments);
 
 // Calls that begin at once, as ranks share memory, no earlier call waits and nothing has to be agreed. A
 // place in the order of calls would cost as much as a short exchange.

@@ -55,7 +55,7 @@ struct Route {
   CommState* state = nullptr;        ///< set up; lives until a communicator is freed. Null: there is none
   HandOver how = HandOver::as_made;  ///< mpi
   ShmBuffers* buffers = nullptr;     ///< memory: claimed
-  Uniform blocks;                    ///< memory: `bytes` is 0 where sizes differ
+  Uniform blocks{};                  ///< memory: `bytes` is 0 where sizes differ
 
   // What is told of the call when it has ended.
   bool chosen = false;           ///< mpi: the ranks have chosen it, among what they could do themselves
@@ -68,12 +68,12 @@ struct Route {
   std::size_t bytes = 0;  ///< of a (mean) block
 };
 
-/// That of a call which begins when its turn comes.
+/// That of a call which begins when its turn comes, and of one that is MPI's.
 [[nodiscard]] inline Route in_order(CommState& state) {
-  Route route;
-  route.carrier = Carrier::plan;
-  route.state = &state;
-  return route;
+  return {.carrier = Carrier::plan, .state = &state};
+}
+[[nodiscard]] inline Route left_to_mpi(const char* reason, CommState* state = nullptr) {
+  return {.reason = reason, .state = state};
 }
 
 }  // namespace tapa

@@ -1,7 +1,7 @@
 #include "world/process_options.hpp"
 
 #include <algorithm>
-#include <functional>
+#include <cstdint>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -80,16 +80,6 @@ const Options& own_options() {
     }
   }();
   return *options;
-}
-
-OptionsDigest options_digest() {
-  try {
-    const Options options = environment_options();
-    const Settings& s = options.settings();
-    return {std::hash<std::string>{}(options.serialize()), s.topology.empty() && s.tuning.empty()};
-  } catch (const CallError&) {
-    return {};
-  }
 }
 
 // Three texts, or the one reason why there are none.

@@ -4,7 +4,6 @@
 
 #include <mpi.h>
 
-#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -32,13 +31,6 @@ struct SharedOptions {
   std::string tuning;    ///< text of the tuning file, or empty where nothing was measured
   std::string topology;  ///< what option "topology" asks for, as a topology file, or empty
 };
-
-/// Of this process's environment. `complete`: nothing else belongs to it, such as a file that it names.
-struct OptionsDigest {
-  std::uint64_t digest = 0;
-  bool complete = false;
-};
-[[nodiscard]] OptionsDigest options_digest();
 
 /// This process's for the ranks of `comm`, as one string; or why there are none, as unpack_options() throws.
 [[nodiscard]] std::string pack_options(MPI_Comm comm);

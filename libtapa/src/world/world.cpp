@@ -71,10 +71,6 @@ std::shared_ptr<World> World::make(MPI_Comm of, const JointSteps& steps) {
   return world;
 }
 
-World::~World() {
-  release();
-}
-
 void World::release() {
   shm.reset();
   if (comm != MPI_COMM_NULL) PMPI_Comm_free(&comm);
@@ -128,26 +124,21 @@ void World::reserve() {
   if (nodes == 1) arena->take_first(static_cast<std::size_t>(size));
 }
 
-/// Whether all ranks have their node's memory, and the same options.
+/// Whether all ranks have their node's memory; the options of rank 0.
 void World::agree(bool shares, MPI_Comm of, const JointSteps& steps) {
   const bool reads = shares && std::ranges::all_of(mates, [&](int mate) {
                        return mate == rank || ShmSegment::readable(std::string(hello(mate).token_text()));
                      });
-  const OptionsDigest own = options_digest();
-  std::uint64_t all[] = {(shares ? kShares : 0) | (reads ? kAttaches : 0), own.digest, ~own.digest};
-  if (!own.complete) all[1] = all[2] = 0;
+  static_cast<void>(own_options());  // this process's log level
+  std::uint64_t all = (shares ? kShares : 0) | (reads ? kAttaches : 0);
   steps.meet();
-  check_mpi(PMPI_Allreduce(MPI_IN_PLACE, all, 3, MPI_UINT64_T, MPI_BAND, of), "MPI_Allreduce");
-  if ((all[0] & kShares) == 0) arena.reset();
-  attaches = (all[0] & kAttaches) != 0;
+  check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_UINT64_T, MPI_BAND, of), "MPI_Allreduce");
+  if ((all & kShares) == 0) arena.reset();
+  attaches = (all & kAttaches) != 0;
   if (!attaches && rank == 0 && size > 1)
     log_info("no cross-memory attach: the kernel refuses it to some rank");
-  const bool alike = (all[1] | all[2]) == ~std::uint64_t{0};
-  if (alike)
-    shared.options = std::make_shared<const Options>(environment_options());
-  else
-    shared =
-        unpack_options(share_text(of, rank == 0 ? pack_options(of) : std::string(), [&] { steps.meet(); }));
+  shared =
+      unpack_options(share_text(of, rank == 0 ? pack_options(of) : std::string(), [&] { steps.meet(); }));
   if (shared.options->settings().shm_limit == 0) arena.reset();
   Scratch::keep_at_most(shared.options->settings().keep);
   has_progress = std::ranges::all_of(hellos_, [](const Hello& h) { return h.has_progress != 0; });
@@ -203,10 +194,6 @@ void World::describe_places(const JointSteps& steps) {
   } catch (const std::runtime_error& e) {
     refuse(MPI_ERR_INTERN, e.what());
   }
-}
-
-std::vector<int> World::ranks_of(MPI_Comm other) const {
-  return ranks_in(comm, other);
 }
 
 int World::distance_to(int mate) const {

@@ -33,7 +33,7 @@ class World {
  public:
   /// Collective over `of`, among `steps`. Throws SetupError on all ranks alike, CallError where MPI fails.
   static std::shared_ptr<World> make(MPI_Comm of, const JointSteps& steps);
-  ~World();
+  ~World() { release(); }
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -68,7 +68,7 @@ class World {
   /// How near a mate is: 0 shares the last cache, 1 the package, 2 neither, as far as both are bound.
   [[nodiscard]] int distance_to(int mate) const;
   /// The ranks of a communicator as ranks of this world, or MPI_UNDEFINED. Local. Throws CallError.
-  [[nodiscard]] std::vector<int> ranks_of(MPI_Comm other) const;
+  [[nodiscard]] std::vector<int> ranks_of(MPI_Comm other) const { return ranks_in(comm, other); }
 
   /// Of these ranks' tags, a share for each of so many communicators.
   [[nodiscard]] int tags_of_context() const { return tag_limit_ / static_cast<int>(contexts_); }
