@@ -123,7 +123,8 @@ static int call(int form, int* send, int* recv) {
  * nonblocking ones progress, so they are MPI's. */
 static int forms(void) {
 #ifndef OPEN_MPI
-  if (dlsym(RTLD_DEFAULT, "PMPIX_Grequest_start") == NULL && dlsym(RTLD_DEFAULT, "MPIX_Grequest_start") == NULL)
+  if (dlsym(RTLD_DEFAULT, "PMPIX_Grequest_start") == NULL &&
+      dlsym(RTLD_DEFAULT, "MPIX_Grequest_start") == NULL)
     return 5;
 #endif
   return kForms;
