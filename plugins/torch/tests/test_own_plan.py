@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch._dynamo.utils import counters
 
 import dit_torch
 import ranks
@@ -155,6 +156,33 @@ def _again() -> list[str]:
 def test_every_pass_is_compared_until_one_was_right() -> None:
     for told in ranks.run(2, _again):
         assert all("verify: output 0" in words for words in told)
+
+
+def _graphs(whole: bool) -> list[int]:
+    """Without verify, and with it."""
+    counted = []
+    for verify in (False, True):
+        model = tiny.flux(4)
+        with torch.no_grad():
+            one = model(**tiny.flux_inputs())[0]
+            dit_torch.enable(model, verify=verify, timeout_seconds=60)
+            if whole:
+                model.compile(fullgraph=True, backend="eager")
+            else:
+                model.compile_repeated_blocks(fullgraph=True, backend="eager")
+            counters.clear()
+            for _ in range(2):
+                assert torch.allclose(model(**tiny.flux_inputs())[0], one, rtol=0, atol=1e-5)
+        counted.append(counters["stats"]["unique_graphs"])
+        dit_torch.disable(model)
+        torch._dynamo.reset()
+    return counted
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_verify_compiles_nothing(whole: bool) -> None:
+    for without, with_verify in ranks.run(2, _graphs, whole):
+        assert 0 < without == with_verify
 
 
 def test_verify_needs_exact_results() -> None:

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.utils import counters
 
 import dit_torch
 import ranks
 import tiny
+import tiny_models
 
 
 def _one_and_all(make: Callable[[], nn.Module], given: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -150,3 +152,35 @@ def _lines() -> int:
 
 def test_one_rank_says_that_a_model_has_no_processors_of_ours() -> None:
     assert sorted(ranks.run(3, _lines)) == [0, 0, 1]
+
+
+def _mochi_by_blocks(fullgraph: bool) -> tuple[list[float], list[int]]:
+    """Of texts whose lengths come from data; graphs without us, and with us."""
+    entry = tiny_models.TINY["MochiTransformer3DModel"]
+    given = entry.inputs(1)
+    texts = [(torch.arange(given["encoder_attention_mask"].shape[1]) < valid)[None] for valid in (5, 3, 4)]
+    outputs: list[torch.Tensor] = []
+    graphs = []
+    for together in (False, True):
+        model: Any = entry.make()
+        model._repeated_blocks = ["MochiTransformerBlock"]
+        with torch.no_grad():
+            if together:
+                dit_torch.enable(model, timeout_seconds=60)
+            model.compile_repeated_blocks(fullgraph=fullgraph, backend="eager")
+            counters.clear()
+            for mask in texts:
+                now = given | {"encoder_attention_mask": mask}
+                outputs.append(model(**now, return_dict=False)[0].clone())
+            graphs.append(counters["stats"]["unique_graphs"])
+        torch._dynamo.reset()
+    dit_torch.disable(model)
+    pairs = zip(outputs[: len(texts)], outputs[len(texts) :], strict=True)
+    return [float((a - b).abs().max()) for a, b in pairs], graphs
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_a_text_whose_length_comes_from_data(fullgraph: bool) -> None:
+    for away, (plain, ours) in ranks.run(2, _mochi_by_blocks, fullgraph):
+        assert max(away) < 2e-5
+        assert 0 < ours <= plain + 1

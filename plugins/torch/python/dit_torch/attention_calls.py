@@ -159,6 +159,9 @@ class Seam:
         image_first, text, image = _order(streams)
         of_text = 0 if text is None else tokens[text]
         ranks = self.parallel.group.size
+        if text == WHOLE and torch.compiler.is_compiling():  # kernels ask, of a number that comes from data
+            torch._check(of_text + tokens[image] > 0)
+            torch._check(of_text + tokens[image] != 1)
         return Layout(1, of_text, tokens[image], heads, kv_heads, 1, ranks, image_first, text == WHOLE)
 
     def _exchange(self, x: Tensor, layout: Layout, streams: str, has_value: bool = True) -> Exchange:
@@ -308,14 +311,17 @@ class _Names:
 def _around(module: nn.Module, seam: Seam) -> Callable[..., Any]:
     """A module's forward, whose attention is this seam's."""
     original = module.forward
+    # Of a module whose graph is broken no part is compiled: graphs of parts would not see what runs here.
+    alone = torch.compiler.disable(original)
     cached = "_diffusers_hook" in module.__dict__  # a cache of diffusers' may leave attention out
 
     def forward(*args: Any, **kwargs: Any) -> Any:
-        here = _traced if torch.compiler.is_compiling() else _here
+        compiling = torch.compiler.is_compiling()
+        here, call = (_traced, original) if compiling else (_here, alone)
         before, here.seam = here.seam, seam
         seam.calls = 0
         try:
-            output = original(*args, **kwargs)
+            output = call(*args, **kwargs)
         finally:
             here.seam = before
         if seam.calls <= seam.entry.skip and not cached:

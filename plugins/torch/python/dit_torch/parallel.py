@@ -54,31 +54,26 @@ class Parallel(NotCopied):
     tokens: Tokens = field(default_factory=Tokens)
 
     def __post_init__(self) -> None:
-        self._way = self.ways[0]
+        self._go(self.ways[0])
         enabled[self.number] = self
         finders[self.number] = self._find
 
+    def _go(self, way: Way) -> None:
+        self._way = way
+        self.group, self.exchanges = way.group, way.exchanges
+        # What graphs depend on. It is compared in each call of one: here, so that there is little to look at.
+        self.rank, self.size, self.one_node = way.group.rank, way.group.size, way.group.one_node
+        self.native = way.group.library is not None
+        self.exact, self.schedule = way.exchanges.exact, way.schedule
+
     def use(self, way: Way) -> None:
         """In the pass that begins. Collective with a lossy policy, where it is another one."""
-        before, self._way = self._way, way
-        if way is not before and not before.exchanges.exact:
+        before = self._way
+        if way is before:
+            return
+        self._go(way)
+        if not before.exchanges.exact:
             before.exchanges.leave()
-
-    @property
-    def group(self) -> Group:
-        return self._way.group
-
-    @property
-    def schedule(self) -> str:
-        return self._way.schedule
-
-    @property
-    def exchanges(self) -> Exchanges:
-        return self._way.exchanges
-
-    @property
-    def native(self) -> bool:
-        return self.group.library is not None
 
     @property
     def no_training(self) -> str:
@@ -94,11 +89,11 @@ class Parallel(NotCopied):
     def place(self, total: int) -> tuple[int, int]:
         """The first of this rank's part of so many tokens, and how many they are. No range, which would make
         a number of a compiler's symbol."""
-        return part_place(total, self.group.size, self.group.rank)
+        return part_place(total, self.size, self.rank)
 
     def layer(self, number: LayerNumber) -> int:
         """What operators are told: to exact transfers all layers are alike."""
-        return 0 if self.exchanges.exact else number.value()
+        return 0 if self.exact else number.value()
 
     def joint(
         self,
@@ -123,8 +118,8 @@ class Parallel(NotCopied):
         rows, of_x, head_dim = x.shape[1:]
         kind = Kind(
             _number(self.number),
-            _number(self.group.rank),
-            _number(self.group.size),
+            _number(self.rank),
+            _number(self.size),
             _number(of_x if heads is None else heads),
             _number(of_x if kv_heads is None else kv_heads),
             _number(head_dim),

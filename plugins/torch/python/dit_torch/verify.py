@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -50,7 +50,7 @@ class Verify:
     @torch.compiler.disable
     def _compute(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.expected = None
-        with self.unsplit():
+        with self.unsplit(), _uncompiled():
             self.expected = tensors(self.forward(*_copied(args), **_copied(kwargs)))
 
     @no_graph_alone
@@ -65,6 +65,12 @@ class Verify:
         expected, self.expected = self.expected, None
         self.group.together(lambda: check(tensors(output), expected))
         self.remove()
+
+
+def _uncompiled() -> AbstractContextManager[Any]:
+    """Blocks that are compiled run as they are: their graphs for this one pass would be of no use later."""
+    stance = getattr(torch.compiler, "set_stance", None)  # torch 2.6
+    return nullcontext() if stance is None else stance("force_eager")
 
 
 def check(found: list[Tensor], expected: list[Tensor]) -> None:

@@ -107,10 +107,11 @@ class Processor:
         return exchange.finish(output, layer).flatten(2, 3)
 
     def _has_behind(self, projections: Projections) -> bool:
-        return not self.parallel.group.one_node and projections.has_behind()
+        return not self.parallel.one_node and projections.has_behind()
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Any) -> Tensor:
-        return attend(q, k, v, mask, self._attention_backend).to(q.dtype)
+        backend = getattr(self.original, "_attention_backend", None)  # no property, which graphs look through
+        return attend(q, k, v, mask, backend).to(q.dtype)
 
     def _start(
         self,
