@@ -12,6 +12,7 @@
 
 #include "comm/job_report.hpp"
 #include "comm/registrations.hpp"
+#include "comm/registry.hpp"
 #include "comm/shared_words.hpp"
 #include "tapa/device_mpi.h"
 #include "tapa/tapa.h"
@@ -241,7 +242,7 @@ TEST_F(NoMemory, ForTheRanksOfAnEngine) {
   }
 }
 
-/// The last test: the library takes itself for the drop-in from here on.
+/// The library takes itself for the drop-in from here on.
 TEST_F(NoMemory, ForTheReport) {
   tapa::become_drop_in();
   std::vector<int> data(static_cast<std::size_t>(size_), rank_);
@@ -250,6 +251,13 @@ TEST_F(NoMemory, ForTheReport) {
     refuse_each(poor, 1, [] { tapa::print_report(); });
     EXPECT_GT(pieces_, 5);
   }
+}
+
+/// The last test: of a library that MPI_Finalize ends. What has no memory is left out.
+TEST_F(NoMemory, ForTheEnd) {
+  const Refusing refusing(rank_ == 1 ? 1 : kNone);
+  tapa::end_states();
+  EXPECT_EQ(Refusing::some(), rank_ == 1);
 }
 
 }  // namespace
