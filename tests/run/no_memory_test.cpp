@@ -130,6 +130,31 @@ TEST_F(NoMemory, ForAFirstCall) {
   has_reserve = false;
 }
 
+/// A rank that has none left at all when its communicator has been set up, nor memory set aside; whose calls
+/// need no choice.
+TEST_F(NoMemory, ForCallsThroughMemory) {
+  if (std::string_view(std::getenv("TAPA_TOPOLOGY")).front() != '1') GTEST_SKIP() << "plans are made, too";
+  const std::array<int, 3> own{rank_, rank_ + 10, rank_ + 20};
+  const std::array<int, 3> ones{1, 1, 1};
+  const std::array<int, 3> places{0, 1, 2};
+  for (const int poor : {1, 0}) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    ASSERT_EQ(TAPA_Comm_set(comm, "plan", "memory"), MPI_SUCCESS);
+    std::array<int, 3> all{};
+    int code = MPI_SUCCESS;
+    {
+      const Refusing refusing(rank_ == poor ? 1 : kNone);
+      code = TAPA_Alltoallv(own.data(), ones.data(), places.data(), MPI_INT, all.data(), ones.data(),
+                            places.data(), MPI_INT, comm);
+    }
+    ASSERT_EQ(code, MPI_SUCCESS) << TAPA_Last_error();
+    EXPECT_EQ(all, (std::array{10 * rank_, 10 * rank_ + 1, 10 * rank_ + 2}));
+    MPI_Comm_free(&comm);
+  }
+}
+
 /// Of calls that do not block, of which none is the first.
 TEST_F(NoMemory, ForCallsThatDoNotBlock) {
   has_reserve = true;
