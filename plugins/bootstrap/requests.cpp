@@ -165,17 +165,18 @@ void BootstrapContext::cancel(dit_request*& request, dit_release release, void* 
 
 // Without the mutex: what is called may do anything but call the context.
 void BootstrapContext::release_buffers() noexcept {
-  std::vector<Release> free = devices_.take_released();
-  {
+  tell_released([&] { return devices_.take_released(); });
+  tell_released([&]() -> std::optional<Release> {
     const Lock lock(mutex_);
-    std::erase_if(requests_, [&](const auto& request) {
-      if (!request->cancelled || !line_->is_over(*request->step)) return false;
-      free.push_back(request->owner);
-      return true;
-    });
-  }
-  for (const Release& owner : free)
-    if (owner.release != nullptr) owner.release(owner.user);
+    const auto is_free = [&](const auto& request) {
+      return request->cancelled && line_->is_over(*request->step);
+    };
+    const auto found = std::ranges::find_if(requests_, is_free);
+    if (found == requests_.end()) return std::nullopt;
+    const Release owner = (*found)->owner;
+    requests_.erase(found);
+    return owner;
+  });
 }
 
 }  // namespace dit

@@ -216,25 +216,27 @@ void MpiContext::cancel(dit_request*& request, dit_release release, void* user) 
 void MpiContext::look_once() noexcept {
   try {
     if (failed_ == DIT_OK) advance();
-  } catch (const PluginFailure&) {
+  } catch (const std::exception&) {
   }
 }
 
 // Without the mutex: what is called may do anything but call the context.
 void MpiContext::release_buffers() noexcept {
-  std::vector<Release> free = devices_.take_released();
+  tell_released([&] { return devices_.take_released(); });
   {
     const Lock lock(mutex_);
     const auto cancelled = [](const auto& request) { return request->cancelled; };
     if (std::any_of(under_way_.begin(), under_way_.end(), cancelled)) look_once();
-    std::erase_if(under_way_, [&](const auto& request) {
-      if (!request->cancelled || !request->done) return false;
-      free.push_back({request->release, request->user});
-      return true;
-    });
   }
-  for (const Release& owner : free)
-    if (owner.release != nullptr) owner.release(owner.user);
+  tell_released([&]() -> std::optional<Release> {
+    const Lock lock(mutex_);
+    const auto is_free = [](const auto& request) { return request->cancelled && request->done; };
+    const auto found = std::ranges::find_if(under_way_, is_free);
+    if (found == under_way_.end()) return std::nullopt;
+    const Release owner{(*found)->release, (*found)->user};
+    under_way_.erase(found);
+    return owner;
+  });
 }
 
 std::string MpiContext::overdue(const dit_request& request, const std::string& missing) const {

@@ -142,19 +142,20 @@ void DeviceQueue::cancel(dit_request*& request, dit_release release, void* user)
   request = nullptr;
 }
 
-std::vector<Release> DeviceQueue::take_released() noexcept {
-  std::vector<Release> done;
+std::optional<Release> DeviceQueue::take_released() noexcept {
   const Lock lock(mutex_);
-  std::erase_if(requests_, [&](const auto& request) {
+  const auto is_free = [](const auto& request) {
     try {
-      if (request->cancelled.release == nullptr || !request->end->passed()) return false;
-    } catch (const PluginFailure&) {  // the device has failed: its next call says so
+      return request->cancelled.release != nullptr && request->end->passed();
+    } catch (const std::exception&) {  // the device has failed: its next call says so
       return false;
     }
-    done.push_back(request->cancelled);
-    return true;
-  });
-  return done;
+  };
+  const auto found = std::ranges::find_if(requests_, is_free);
+  if (found == requests_.end()) return std::nullopt;
+  const Release owner = (*found)->cancelled;
+  requests_.erase(found);
+  return owner;
 }
 
 void DeviceQueue::give_up(const std::string& why) {

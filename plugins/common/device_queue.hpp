@@ -36,6 +36,13 @@ struct Release {
   void* user;
 };
 
+/// Tells all, of whom `take` gives one after the other: there may be no memory for a list.
+template <class Take>
+void tell_released(const Take& take) noexcept {
+  while (const std::optional<Release> owner = take())
+    if (owner->release != nullptr) owner->release(owner->user);
+}
+
 /// Functions throw PluginFailure. A dit_request is of this queue where holds() says so.
 class DeviceQueue {
  public:
@@ -57,8 +64,8 @@ class DeviceQueue {
   void wait(dit_request*& request);
   void wait_stream(const dit_request* request, void* stream);
   void cancel(dit_request*& request, dit_release release, void* user);
-  /// Forgets those that were cancelled and are done: whom to tell.
-  [[nodiscard]] std::vector<Release> take_released() noexcept;
+  /// Forgets one that was cancelled and is done, if there is any: whom to tell.
+  [[nodiscard]] std::optional<Release> take_released() noexcept;
 
   /// This rank starts nothing more: later calls fail with these words, and who waits for it is told. Local.
   void give_up(const std::string& why);

@@ -67,7 +67,7 @@ void fork_now_and_then() {
     if (child == 0) _exit(0);
     exchanges(round);
     int status = 0;
-    waitpid(child, &status, 0);
+    TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
     expect(status == 0, "the child failed");
   }
 }

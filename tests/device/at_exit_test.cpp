@@ -33,7 +33,7 @@ std::string said_by_child(const Body& body) {
   for (char letter; ::read(ends[0], &letter, 1) == 1;) said += letter;
   ::close(ends[0]);
   int status = 0;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(TEMP_FAILURE_RETRY(::waitpid(child, &status, 0)), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   return said;
 }
@@ -64,7 +64,7 @@ TEST(AtExit, NotInAProcessThatWasForkedSince) {
               const pid_t child = ::fork();
               if (child == 0) std::exit(0);
               int status = 0;
-              EXPECT_EQ(::waitpid(child, &status, 0), child);
+              EXPECT_EQ(TEMP_FAILURE_RETRY(::waitpid(child, &status, 0)), child);
               say(to, 'b')();
             }),
             "baA");

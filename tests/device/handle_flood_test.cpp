@@ -67,7 +67,7 @@ class Flooder {
   }
   ~Flooder() {
     kill(process_, SIGKILL);
-    waitpid(process_, nullptr, 0);
+    TEMP_FAILURE_RETRY(waitpid(process_, nullptr, 0));
     munmap(counts_, sizeof(Counts));
   }
   Flooder(const Flooder&) = delete;

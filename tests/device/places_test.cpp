@@ -25,7 +25,7 @@ std::string node_in_a_container() {
       ::_exit(::write(ends[1], node.data(), node.size()) == static_cast<ssize_t>(node.size()) ? 0 : 1);
     }
     int status = 0;
-    ::waitpid(inside, &status, 0);
+    TEMP_FAILURE_RETRY(::waitpid(inside, &status, 0));
     ::_exit(0);
   }
   ::close(ends[1]);
@@ -33,7 +33,7 @@ std::string node_in_a_container() {
   for (char letter; ::read(ends[0], &letter, 1) == 1;) node += letter;
   ::close(ends[0]);
   int status = 0;
-  ::waitpid(child, &status, 0);
+  TEMP_FAILURE_RETRY(::waitpid(child, &status, 0));
   return node;
 }
 

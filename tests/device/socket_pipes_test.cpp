@@ -140,7 +140,7 @@ TEST_F(SocketPipes, AForkedProcessEndsNothing) {
         ::_exit(0);
       }
       int status = 1;
-      EXPECT_EQ(::waitpid(child, &status, 0), child);
+      EXPECT_EQ(TEMP_FAILURE_RETRY(::waitpid(child, &status, 0)), child);
       EXPECT_EQ(status, 0);
     }
     agreement.meet();

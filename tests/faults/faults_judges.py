@@ -98,8 +98,9 @@ class Jobs(unittest.TestCase):
         self.assertEqual(judges.fault_of_refused(CRASHED, "memory"), "a rank was ended by SIGSEGV")
 
     def test_limited(self) -> None:
-        for good in (RIGHT, NAMED):
+        for good in (RIGHT, NAMED, Result(137, "", ""), Result(-9, "", "")):
             self.assertEqual(judges.fault_of_limited(good), "")
+        self.assertEqual(judges.fault_of_limited(Result(137, WRONG.out, "")), "wrong data")
         self.assertEqual(judges.fault_of_limited(WRONG), "wrong data")
         self.assertEqual(judges.fault_of_limited(CRASHED), "a rank was ended by SIGSEGV")
         self.assertIn("without a word", judges.fault_of_limited(Result(9, "", "")))

@@ -107,12 +107,14 @@ def fault_of_refused(result: Result, what: str) -> str:
 
 
 def fault_of_limited(result: Result) -> str:
-    """After the kernel may have killed a rank for its memory: right data, or the job ends and somebody says so."""
+    """After the kernel may have killed ranks for their memory: right data, or the job ends and somebody says so. Where it kills
+    all of them at once mpiexec may end with that signal and without a word, whatever it runs."""
     if result.wrong:
         return "wrong data"
     if result.crash:
         return f"a rank was ended by {result.crash}"
-    return "" if result.right or result.named else f"status {result.status} without a word"
+    killed = result.status in (128 + signal.SIGKILL, -signal.SIGKILL)
+    return "" if result.right or result.named or killed else f"status {result.status} without a word"
 
 
 def fault_of_forked(result: Result) -> str:

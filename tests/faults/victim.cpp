@@ -151,7 +151,7 @@ void have_child(bool exec) {
   }
   uniform(5000, 3);
   int status = 0;
-  waitpid(child, &status, 0);
+  TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
   wrong += status != 0 ? 1 : 0;
 }
 

@@ -105,7 +105,7 @@ std::string watch(pid_t child, const SharedProgress& progress, std::chrono::seco
     last = begun;
     if (!progress->through && Clock::now() - since > limit) {
       ::kill(child, SIGKILL);
-      ::waitpid(child, &status, 0);
+      TEMP_FAILURE_RETRY(::waitpid(child, &status, 0));
       return "not done after " + std::to_string(limit.count()) + " s";
     }
     std::this_thread::sleep_for(kLook);

@@ -70,6 +70,19 @@ TEST(Report, SamplesEverMoreSeldom) {
   EXPECT_EQ(report.rows("", 0, 1).size(), 1U) << "calls that were asked about and not counted have failed";
 }
 
+TEST(Report, CountsSoManyKindsApart) {
+  KindCounts counts;
+  const std::size_t apart = KindCounts::kKinds - 1;
+  for (std::size_t call = 1; call <= 3; ++call) {
+    for (std::size_t kind = 0; kind < apart + 5; ++kind) {
+      const std::string plan = "plan " + std::to_string(kind);
+      const std::size_t before = kind < apart ? call - 1 : (call - 1) * 5 + (kind - apart);
+      EXPECT_EQ(counts.calls("TAPA_Alltoall", 64, plan), call == 1 && kind < apart ? 0 : before) << kind;
+      EXPECT_EQ(counts.count("TAPA_Alltoall", 64, plan), before + 1) << kind;
+    }
+  }
+}
+
 TEST(Report, SamplesShortBlocksLater) {
   Report report;
   int first = 0;

@@ -12,6 +12,7 @@
 
 #include "comm/job_report.hpp"
 #include "comm/registrations.hpp"
+#include "comm/registry.hpp"
 #include "comm/shared_words.hpp"
 #include "tapa/device_mpi.h"
 #include "tapa/tapa.h"
@@ -129,6 +130,31 @@ TEST_F(NoMemory, ForAFirstCall) {
   has_reserve = false;
 }
 
+/// A rank that has none left at all when its communicator has been set up, nor memory set aside; whose calls
+/// need no choice.
+TEST_F(NoMemory, ForCallsThroughMemory) {
+  if (std::string_view(std::getenv("TAPA_TOPOLOGY")).front() != '1') GTEST_SKIP() << "plans are made, too";
+  const std::array<int, 3> own{rank_, rank_ + 10, rank_ + 20};
+  const std::array<int, 3> ones{1, 1, 1};
+  const std::array<int, 3> places{0, 1, 2};
+  for (const int poor : {1, 0}) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    ASSERT_EQ(TAPA_Comm_set(comm, "plan", "memory"), MPI_SUCCESS);
+    std::array<int, 3> all{};
+    int code = MPI_SUCCESS;
+    {
+      const Refusing refusing(rank_ == poor ? 1 : kNone);
+      code = TAPA_Alltoallv(own.data(), ones.data(), places.data(), MPI_INT, all.data(), ones.data(),
+                            places.data(), MPI_INT, comm);
+    }
+    ASSERT_EQ(code, MPI_SUCCESS) << TAPA_Last_error();
+    EXPECT_EQ(all, (std::array{10 * rank_, 10 * rank_ + 1, 10 * rank_ + 2}));
+    MPI_Comm_free(&comm);
+  }
+}
+
 /// Of calls that do not block, of which none is the first.
 TEST_F(NoMemory, ForCallsThatDoNotBlock) {
   has_reserve = true;
@@ -241,7 +267,7 @@ TEST_F(NoMemory, ForTheRanksOfAnEngine) {
   }
 }
 
-/// The last test: the library takes itself for the drop-in from here on.
+/// The library takes itself for the drop-in from here on.
 TEST_F(NoMemory, ForTheReport) {
   tapa::become_drop_in();
   std::vector<int> data(static_cast<std::size_t>(size_), rank_);
@@ -250,6 +276,13 @@ TEST_F(NoMemory, ForTheReport) {
     refuse_each(poor, 1, [] { tapa::print_report(); });
     EXPECT_GT(pieces_, 5);
   }
+}
+
+/// The last test: of a library that MPI_Finalize ends. What has no memory is left out.
+TEST_F(NoMemory, ForTheEnd) {
+  const Refusing refusing(rank_ == 1 ? 1 : kNone);
+  tapa::end_states();
+  EXPECT_EQ(Refusing::some(), rank_ == 1);
 }
 
 }  // namespace

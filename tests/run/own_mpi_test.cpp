@@ -39,7 +39,7 @@ TEST(OwnMpi, IsFoundWhileLibrariesAreOpened) {
     ASSERT_GE(child, 0);
     if (child == 0) look_while_opening(library);
     int status = -1;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_EQ(TEMP_FAILURE_RETRY(waitpid(child, &status, 0)), child);
     ASSERT_TRUE(WIFEXITED(status)) << "run " << run << ": ended by signal " << WTERMSIG(status);
     ASSERT_EQ(WEXITSTATUS(status), 0) << "run " << run;
   }

@@ -33,7 +33,7 @@ TEST(WriteFile, ASignalWaitsUntilTheFileIsThere) {
     while (fs::is_empty(folder)) std::this_thread::yield();
     kill(child, number);
     int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_EQ(TEMP_FAILURE_RETRY(waitpid(child, &status, 0)), child);
     // It may have been done before the signal came.
     EXPECT_TRUE((WIFSIGNALED(status) && WTERMSIG(status) == number) || WEXITSTATUS(status) == 7) << status;
     EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1);

@@ -290,7 +290,7 @@ List asked_of_cuda(const std::string& list, const char* order) {
   std::string text(4096, '\0');
   const ssize_t size = ::read(ends[0], text.data(), text.size());
   close(ends[0]);
-  waitpid(child, nullptr, 0);
+  TEMP_FAILURE_RETRY(waitpid(child, nullptr, 0));
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
   List devices;
   for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {

@@ -199,7 +199,7 @@ TEST(ShmBuffers, ProcessesReadEachOther) {
   if (child == 0) _exit(safely(1));
   const int own = safely(0);
   int status = 0;
-  waitpid(child, &status, 0);
+  TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
   if (own == 2) GTEST_SKIP() << "cross-memory attach is refused here";
   EXPECT_EQ(own, 0);
   EXPECT_EQ(status, 0);

@@ -56,6 +56,20 @@ void Rank::fill(std::vector<ShmBlock>& send, std::vector<ShmBlock>& recv) {
   }
 }
 
+template <class Begin>
+void Rank::exchange(const Begin& begin) {
+  exchange_.reserve(buffers_->members());
+  under_way_(true);
+  try {
+    begin();
+    finish(exchange_);
+  } catch (...) {
+    under_way_(false);
+    throw;
+  }
+  under_way_(false);
+}
+
 std::size_t Rank::call(int number) {
   const std::size_t members = buffers_->members();
   const std::size_t self = buffers_->self();
@@ -66,9 +80,10 @@ std::size_t Rank::call(int number) {
   std::vector<ShmBlock> send;
   std::vector<ShmBlock> recv;
   fill(send, recv);
-  exchange_.begin(*buffers_, send, recv, this, false, ShmExchange::Compare::nothing, known_);
-  if (rooms_taken_) exchange_.take_rooms(self == 1 && overwrites_);
-  finish(exchange_);
+  exchange([&] {
+    exchange_.begin(*buffers_, send, recv, this, false, ShmExchange::Compare::nothing, known_);
+    if (rooms_taken_) exchange_.take_rooms(self == 1 && overwrites_);
+  });
   std::size_t wrong = std::exchange(wrong_parts_, 0);
   wrong += std::exchange(releases_, 0) == 1 ? 0U : 1U;
   for (std::size_t m = 0; m < members; ++m) {
@@ -87,8 +102,7 @@ std::size_t Rank::uniform_call(int number, std::size_t bytes, bool in_place) {
   for (std::size_t m = 0; m < members; ++m)
     for (std::size_t i = 0; i < bytes; ++i) send[m * bytes + i] = value(self, m, i, number);
   if (in_place) recv = send;
-  exchange_.begin(*buffers_, in_place ? recv.data() : send.data(), recv.data(), bytes);
-  finish(exchange_);
+  exchange([&] { exchange_.begin(*buffers_, in_place ? recv.data() : send.data(), recv.data(), bytes); });
   std::ranges::fill(send, std::byte{0xEE});  // nobody may read it any more
   std::size_t wrong = 0;
   for (std::size_t m = 0; m < members; ++m)

@@ -93,6 +93,10 @@ class Rank final : public BlockPacker {
 
   /// Whether memory is taken before a call, and refused.
   void take_rooms(bool refused) { rooms_taken_ = true, rooms_refused_ = refused; }
+
+  /// Told when a call begins, and again when it has ended. Numbers of ranks are known before.
+  void watch(std::function<void(bool)> under_way) { under_way_ = std::move(under_way); }
+
   [[nodiscard]] bool given_up() const { return exchange_.given_up(); }
   [[nodiscard]] bool can_be_repeated() const { return exchange_.can_be_repeated(); }
 
@@ -109,6 +113,8 @@ class Rank final : public BlockPacker {
   ShmBuffers& buffers() { return *buffers_; }
 
  private:
+  template <class Begin>
+  void exchange(const Begin& begin);
   void fill(std::vector<ShmBlock>& send, std::vector<ShmBlock>& recv);
   void require_sound() const;
   void count_wrong_part(std::size_t whole, std::size_t unit, std::size_t begin, std::size_t bytes);
@@ -128,6 +134,7 @@ class Rank final : public BlockPacker {
   Sizes sizes_;
   bool packed_;
   std::vector<Bytes> out_, in_, rooms_;
+  std::function<void(bool)> under_way_ = [](bool) {};
   ShmExchange exchange_;
 };
 

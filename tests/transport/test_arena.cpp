@@ -85,7 +85,7 @@ TEST(ArenaViews, SeeTheBytesOfAnotherProcessAndNothingElse) {
   EXPECT_EQ(views.view(child, 0, told[0], 1), nullptr) << "a file that is no allocation";
   EXPECT_EQ(write(done[1], &c, 1), 1);
   int status = 0;
-  waitpid(child, &status, 0);
+  TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
   EXPECT_EQ(status, 0);
   munmap(told, 4096);
 }

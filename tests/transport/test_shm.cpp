@@ -410,7 +410,7 @@ TEST(ShmNode, TwoProcessesExchangeMoreThanTheRingsHold) {
   if (child == 0) _exit(exchange(1) ? 0 : 1);
   EXPECT_TRUE(exchange(0));
   int status = 0;
-  waitpid(child, &status, 0);
+  TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
   EXPECT_EQ(status, 0);
 }
 
@@ -447,7 +447,7 @@ TEST(ShmNode, StepsAsideWhereFilesMayNotBeLong) {
     _exit(refused && told(why) && told(later) ? 0 : 1);
   }
   int status = 0;
-  waitpid(child, &status, 0);
+  TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
   EXPECT_EQ(status, 0);
 }
 

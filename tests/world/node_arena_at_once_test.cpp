@@ -49,7 +49,7 @@ int as_two(bool processes, const std::function<int(NodeArena&, std::size_t)>& bo
   const auto arena = map_arena(file, layout);
   const int own = body(*arena, 0);
   int status = 0;
-  waitpid(child, &status, 0);
+  TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
   EXPECT_EQ(first_of(arena->take(kUnits)), 0U) << "all are free in the end";
   EXPECT_TRUE(WIFEXITED(status));
   return own + WEXITSTATUS(status);

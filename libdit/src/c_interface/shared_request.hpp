@@ -6,16 +6,37 @@
 #include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
+#include "c_interface/joint_exchange.hpp"
 #include "exchange/exchange.hpp"
+#include "transfer/transfer_memory.hpp"
 
 namespace dit::c_interface {
+
+/// What late ranks may still use of a transfer that asks no longer.
+struct LeftBuffers {
+  TransferBuffers own;
+  TransferBuffer prepared;
+  std::shared_ptr<JointExchange> joint;
+  std::shared_ptr<void> of_caller;
+};
 
 /// What one transfer finds all find, also a failure. By any threads.
 class SharedRequest {
  public:
-  SharedRequest(ExchangeRequest request, std::size_t members)
-      : request_(std::move(request)), members_(members) {}
+  /// Takes the memory that dropping it will need, for so many transfers.
+  explicit SharedRequest(std::size_t members) : members_(members) {
+    auto left = std::make_shared<std::vector<LeftBuffers>>();
+    left->reserve(members);
+    left_ = left.get();
+    keep_->buffers = std::move(left);
+  }
+  /// It begins. Before other threads know of it.
+  void set(ExchangeRequest request) noexcept {
+    request_ = std::move(request);
+    request_.also_keep_alive(std::move(keep_));
+  }
 
   /// Until it is known to be done: false also while another thread asks or waits.
   [[nodiscard]] bool test() {
@@ -43,12 +64,12 @@ class SharedRequest {
   /// It will never be done.
   [[nodiscard]] bool lost() const { return lost_; }
 
-  /// A transfer asks no longer: the last one gives up what is under way. `buffers`, which may be null, stay
-  /// until the exchange is done. Waits for a thread that waits.
-  void drop(std::shared_ptr<void> buffers) {
+  /// A transfer asks no longer: the last one gives up what is under way. `buffers` stay until the exchange is
+  /// done. Waits for a thread that waits.
+  void drop(LeftBuffers buffers) {
     const std::scoped_lock lock(mutex_);
-    if (buffers != nullptr) {
-      request_.also_keep_alive(std::move(buffers));
+    if (request_.active()) {
+      left_->push_back(std::move(buffers));
     }
     if (--members_ == 0) {
       request_.cancel();
@@ -73,7 +94,9 @@ class SharedRequest {
     }
   }
 
-  std::mutex mutex_;  // of all but done_ and lost_
+  std::mutex mutex_;                // of all but done_ and lost_
+  std::vector<LeftBuffers>* left_;  // kept by the request while it is active
+  std::unique_ptr<KeptBuffers> keep_ = std::make_unique<KeptBuffers>();
   ExchangeRequest request_;
   std::size_t members_;
   std::exception_ptr failure_;

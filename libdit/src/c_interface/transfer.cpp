@@ -1,9 +1,7 @@
 #include "c_interface/transfer.hpp"
 
 #include <cstddef>
-#include <new>
 #include <stdexcept>
-#include <tuple>
 #include <utility>
 
 #include "c_interface/error.hpp"
@@ -124,17 +122,9 @@ dit_transfer::dit_transfer(dit_session& session, const dit::UlyssesLayout& layou
 }
 
 dit_transfer::~dit_transfer() {
-  try {
-    const std::shared_ptr<void> buffers = release_buffers();  // nothing waits from here on
-    if (under_way_) {
-      drop_request(buffers);
-    }
-  } catch (const std::exception&) {  // no memory to give it up: what may be used is never freed
-    using Kept = std::tuple<decltype(way_), decltype(request_), decltype(prepared_), decltype(arriving_)>;
-    alignas(Kept) std::byte kept[sizeof(Kept)];
-    if (under_way_) {
-      new (kept) Kept(std::move(way_), std::move(request_), std::move(prepared_), std::move(arriving_));
-    }
+  LeftBuffers buffers = release_buffers();  // nothing waits from here on
+  if (under_way_) {
+    drop_request(std::move(buffers));
   }
   for (const BoundTarget& bound : bound_) {
     --bound.registration->bound;
@@ -207,7 +197,9 @@ void dit_transfer::start(const dit_transfer_call& call) {
   require_idle();
   require_sound();
   const auto current = make_current(call.device);
-  begin(std::make_shared<SharedRequest>(send(call), 1), call);
+  auto request = std::make_shared<SharedRequest>(1);
+  request->set(send(call));
+  begin(std::move(request), call);
 }
 
 void dit_transfer::begin(std::shared_ptr<SharedRequest> request, const dit_transfer_call& call) {
@@ -282,23 +274,21 @@ void dit_transfer::wait_stream(void* stream) {
     way_->finish_on(stream);
   }
   under_way_ = false;
-  drop_request(nullptr);  // nobody asks for it any more: the stream sees to the rest
+  drop_request({});  // nobody asks for it any more: the stream sees to the rest
 }
 
 // Others that were started together may still ask for it.
-void dit_transfer::drop_request(std::shared_ptr<void> buffers) {
+void dit_transfer::drop_request(LeftBuffers buffers) {
   request_->drop(std::move(buffers));
   request_.reset();
 }
 
 // Also the dense copy: late ranks may read what is sent right out of it.
-std::shared_ptr<void> dit_transfer::release_buffers() {
-  using Released = std::tuple<std::shared_ptr<void>, dit::TransferBuffer, std::shared_ptr<JointExchange>>;
+LeftBuffers dit_transfer::release_buffers() {
   if (arriving_ != nullptr) {
     arriving_->given_up = true;
   }
-  return std::make_shared<Released>(way_->release_buffers(), std::exchange(prepared_, {}),
-                                    std::exchange(arriving_, nullptr));
+  return {way_->release_buffers(), std::exchange(prepared_, {}), std::exchange(arriving_, nullptr), nullptr};
 }
 
 void dit_transfer::finish() {
@@ -327,6 +317,7 @@ void dit_transfer::cancel(std::shared_ptr<void> of_caller) {
   }
   under_way_ = false;
   broken_ = true;
-  drop_request(std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(
-      release_buffers(), std::move(of_caller)));
+  LeftBuffers buffers = release_buffers();
+  buffers.of_caller = std::move(of_caller);
+  drop_request(std::move(buffers));
 }

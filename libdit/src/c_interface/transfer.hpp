@@ -68,8 +68,8 @@ struct dit_transfer {
                                           const dit::c_interface::JointExchange& joint, std::size_t at);
   void begin(std::shared_ptr<dit::c_interface::SharedRequest> request, const dit_transfer_call& call);
   void finish_joint(void* stream);
-  void drop_request(std::shared_ptr<void> buffers);
-  [[nodiscard]] std::shared_ptr<void> release_buffers();
+  void drop_request(dit::c_interface::LeftBuffers buffers);
+  [[nodiscard]] dit::c_interface::LeftBuffers release_buffers();
   /// While the result lives, where memory is a device's.
   [[nodiscard]] std::shared_ptr<void> make_current(int device) const;
 

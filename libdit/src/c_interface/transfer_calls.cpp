@@ -167,12 +167,20 @@ dit_status dit_transfer_wait(dit_transfer* transfer) {
 dit_status dit_transfer_cancel(dit_transfer* transfer, void (*release)(void* user), void* user) {
   return guarded(__func__, [&] {
     dit_transfer& given_up = required(transfer, "transfer");
-    const auto tell = [release](void* of_caller) {
-      if (release != nullptr) {
-        release(of_caller);
+    struct OfCaller {
+      void (*release)(void* user) = nullptr;
+      void* user = nullptr;
+      ~OfCaller() {
+        if (release != nullptr) {
+          release(user);
+        }
       }
     };
-    given_up.cancel(std::shared_ptr<void>(user, tell));
+    // First, as nothing has been done where there is no memory for it.
+    auto owner = std::make_shared<OfCaller>();
+    owner->release = release;
+    owner->user = user;
+    given_up.cancel(std::move(owner));
   });
 }
 

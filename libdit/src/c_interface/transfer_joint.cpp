@@ -110,8 +110,8 @@ void dit_transfer::join(std::span<dit_transfer* const> transfers, std::span<cons
   exchange.layout_id = joint->layout_id;
   // On a device buffers are freed behind what uses them.
   const bool host = first.memory_kind_ == DIT_MEMORY_HOST;
-  const auto request = std::make_shared<SharedRequest>(
-      first.session_.context.start(exchange, host ? joint : nullptr), transfers.size());
+  const auto request = std::make_shared<SharedRequest>(transfers.size());
+  request->set(first.session_.context.start(exchange, host ? joint : nullptr));
   for (std::size_t i = 0; i < transfers.size(); ++i) {
     transfers[i]->begin(request, call);
     transfers[i]->arriving_ = joint;

@@ -171,8 +171,8 @@ void dit_transfer::push_together(std::span<dit_transfer* const> transfers,
     add_push_parts(jobs.back(), of.push_map_, of.bound_to(calls[i].target), of.element_bytes_);
   }
   const dit::RegisteredMemory& memory = transfers[0]->bound_to(calls[0].target).registration->memory;
-  const auto request = std::make_shared<SharedRequest>(
-      push(memory, jobs, element_type, calls[0].device, calls[0].stream), transfers.size());
+  const auto request = std::make_shared<SharedRequest>(transfers.size());
+  request->set(push(memory, jobs, element_type, calls[0].device, calls[0].stream));
   for (std::size_t i = 0; i < transfers.size(); ++i) {
     transfers[i]->begin(request, calls[i]);
     transfers[i]->pushed_ = true;

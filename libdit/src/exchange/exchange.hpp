@@ -51,6 +51,12 @@ class ExchangePlugin {
   std::string path_;
 };
 
+/// What an exchange keeps until it is done. Made before it begins, as there may be no memory later.
+struct KeptBuffers {
+  std::shared_ptr<void> buffers;
+  std::unique_ptr<KeptBuffers> more;
+};
+
 /// An exchange under way. Waits when destroyed, so that buffers outlive it if they are declared before it;
 /// when that wait fails the exchange is cancelled (a late rank would write into buffers that are gone, so
 /// give them to keep_alive where that may happen). Must not outlive its context.
@@ -67,9 +73,9 @@ class ExchangeRequest {
   [[nodiscard]] bool active() const { return request_ != nullptr; }
 
   /// What the buffers belong to: kept until the exchange is done, also when it is given up.
-  void keep_alive(std::shared_ptr<void> buffers) { buffers_ = std::move(buffers); }
+  void keep_alive(std::shared_ptr<void> buffers);
   /// The same beside what is kept already.
-  void also_keep_alive(std::shared_ptr<void> buffers);
+  void also_keep_alive(std::unique_ptr<KeptBuffers> buffers) noexcept;
   /// Gives the exchange up. The buffers given here or to keep_alive live until they are no longer used: for
   /// good with plugins that cannot say when that is, and with ranks that never come.
   void cancel();
@@ -82,14 +88,16 @@ class ExchangeRequest {
   friend class ExchangeContext;
   friend class RegisteredMemory;
   ExchangeRequest(const dit_exchange_plugin& table, dit_context* context, std::shared_ptr<void> buffers)
-      : table_(&table), context_(context), buffers_(std::move(buffers)) {}
+      : table_(&table), context_(context) {
+    if (buffers != nullptr) keep_alive(std::move(buffers));
+  }
   void finish() noexcept;
   void settle(dit_status status, const char* function);
 
   const dit_exchange_plugin* table_ = nullptr;
   dit_context* context_ = nullptr;
   dit_request* request_ = nullptr;
-  std::shared_ptr<void> buffers_;
+  std::unique_ptr<KeptBuffers> buffers_;
 };
 
 /// Memory that a plugin has prepared for exchanges; nothing with plugins that prepare none. Ends when

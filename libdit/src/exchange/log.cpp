@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
 namespace dit {
@@ -27,7 +28,9 @@ void set_log_sink(LogSink wanted) {
   sink().current.swap(next);
 }
 
-void log_warning(const std::string& line) noexcept {
+// To stderr it needs no memory, as there may be none.
+void log_warning(std::string_view what, std::string_view why) noexcept {
+  const auto length = [](std::string_view text) { return static_cast<int>(text.size()); };
   try {
     std::shared_ptr<const LogSink> current;
     {
@@ -35,9 +38,9 @@ void log_warning(const std::string& line) noexcept {
       current = sink().current;
     }
     if (current != nullptr)
-      (*current)(line);
+      (*current)(std::string(what).append(why));
     else
-      std::fprintf(stderr, "libdit: %s\n", line.c_str());
+      std::fprintf(stderr, "libdit: %.*s%.*s\n", length(what), what.data(), length(why), why.data());
   } catch (...) {  // a warning is no reason to end the program
   }
 }

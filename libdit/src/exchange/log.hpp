@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <string>
 #include <string_view>
 
 namespace dit {
@@ -14,7 +13,7 @@ using LogSink = std::function<void(std::string_view line)>;
 /// first.
 void set_log_sink(LogSink sink);
 
-/// For the library's own use.
-void log_warning(const std::string& line) noexcept;
+/// For the library's own use: both as one line.
+void log_warning(std::string_view what, std::string_view why = {}) noexcept;
 
 }  // namespace dit

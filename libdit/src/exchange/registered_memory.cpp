@@ -1,4 +1,6 @@
 // Registered memory with owners.
+#include <exception>
+
 #include "exchange/exchange.hpp"
 #include "exchange/log.hpp"
 #include "exchange/plugin_status.hpp"
@@ -42,7 +44,11 @@ void RegisteredMemory::end() noexcept {
   if (memory_ == nullptr) return;
   const dit_status status = table_->unregister_memory(context_, &memory_);
   memory_ = nullptr;
-  if (status != DIT_OK) log_warning(plugin_error(*table_, context_, status, "unregister_memory").what());
+  try {
+    check(*table_, context_, status, "unregister_memory");
+  } catch (const std::exception& error) {
+    log_warning(error.what());
+  }
 }
 
 }  // namespace dit

@@ -1,5 +1,8 @@
 // Requests with owners.
+#include <exception>
+#include <memory>
 #include <mutex>
+#include <utility>
 
 #include "exchange/exchange.hpp"
 #include "exchange/log.hpp"
@@ -9,17 +12,27 @@
 namespace dit {
 namespace {
 
-// Buffers that nobody will ever say are free.
-void keep_for_good(std::shared_ptr<void> buffers) {
-  static std::mutex mutex;
-  static auto* const kept = new std::vector<std::shared_ptr<void>>;  // reachable to the very end
+// Puts these, which may be none, before others.
+void put_before(std::unique_ptr<KeptBuffers> buffers, std::unique_ptr<KeptBuffers>& others) {
   if (buffers == nullptr) return;
+  std::unique_ptr<KeptBuffers>* end = &buffers->more;
+  while (*end != nullptr) end = &(*end)->more;
+  *end = std::move(others);
+  others = std::move(buffers);
+}
+
+// Buffers that nobody will ever say are free.
+void keep_for_good(std::unique_ptr<KeptBuffers> buffers) {
+  static constinit std::mutex mutex;
+  static constinit KeptBuffers* kept = nullptr;  // reachable to the very end
   const std::scoped_lock lock(mutex);
-  kept->push_back(std::move(buffers));
+  std::unique_ptr<KeptBuffers> all(kept);
+  put_before(std::move(buffers), all);
+  kept = all.release();
 }
 
 void release(void* user) {
-  delete static_cast<std::shared_ptr<void>*>(user);
+  delete static_cast<KeptBuffers*>(user);
 }
 
 }  // namespace
@@ -65,9 +78,14 @@ void ExchangeRequest::finish() noexcept {
   try {
     wait();
   } catch (const std::exception& error) {
-    log_warning(std::string("an exchange that nobody waited for failed: ") + error.what());
+    log_warning("an exchange that nobody waited for failed: ", error.what());
   }
-  cancel();
+  try {
+    cancel();
+  } catch (const std::exception& error) {
+    log_warning("an exchange could not be given up: ", error.what());
+    keep_for_good(std::move(buffers_));
+  }
 }
 
 // After test or wait. Plugins without cancel free the request when they fail, and the buffers may be in use.
@@ -102,9 +120,8 @@ void ExchangeRequest::cancel() {
     check(*table_, context_, cancel(context_, &request_, nullptr, nullptr), "cancel");
     return;
   }
-  auto buffers = std::make_unique<std::shared_ptr<void>>(std::move(buffers_));
-  check(*table_, context_, cancel(context_, &request_, release, buffers.get()), "cancel");
-  static_cast<void>(buffers.release());  // the plugin's now
+  check(*table_, context_, cancel(context_, &request_, release, buffers_.get()), "cancel");
+  static_cast<void>(buffers_.release());  // the plugin's now
 }
 
 void ExchangeRequest::wait_stream(void* stream) {
@@ -116,9 +133,12 @@ void ExchangeRequest::wait_stream(void* stream) {
   check(*table_, context_, wait(context_, request_, stream), "wait_stream");
 }
 
-void ExchangeRequest::also_keep_alive(std::shared_ptr<void> buffers) {
-  using Both = std::pair<std::shared_ptr<void>, std::shared_ptr<void>>;
-  if (request_ != nullptr) keep_alive(std::make_shared<Both>(std::move(buffers_), std::move(buffers)));
+void ExchangeRequest::keep_alive(std::shared_ptr<void> buffers) {
+  buffers_ = std::make_unique<KeptBuffers>(KeptBuffers{std::move(buffers), nullptr});
+}
+
+void ExchangeRequest::also_keep_alive(std::unique_ptr<KeptBuffers> buffers) noexcept {
+  if (request_ != nullptr) put_before(std::move(buffers), buffers_);
 }
 
 void ExchangeRequest::cancel(std::shared_ptr<void> buffers) {

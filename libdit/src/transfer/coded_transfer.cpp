@@ -236,11 +236,11 @@ void CodedTransfer::wait_for_late() {
   }
 }
 
-std::shared_ptr<void> CodedTransfer::release_buffers() {
+TransferBuffers CodedTransfer::release_buffers() {
   for (Layer& layer : layers_) {
     layer.late_request.cancel();  // its buffers are its own
   }
-  return std::make_shared<TransferBuffers>(std::exchange(buffers_, {}));
+  return std::exchange(buffers_, {});
 }
 
 void CodedTransfer::count_ages(std::vector<std::uint64_t>& rows_by_age) const {

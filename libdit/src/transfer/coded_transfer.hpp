@@ -39,7 +39,7 @@ class CodedTransfer final : public TensorTransfer {
   [[nodiscard]] std::size_t workspace_bytes() const override;
   void use_workspace(std::span<std::byte> workspace) override;
   void wait_for_late() override;
-  [[nodiscard]] std::shared_ptr<void> release_buffers() override;
+  [[nodiscard]] TransferBuffers release_buffers() override;
 
   [[nodiscard]] TransferTimes take_times() override;
   void count_ages(std::vector<std::uint64_t>& rows_by_age) const override;

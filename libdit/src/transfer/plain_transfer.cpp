@@ -90,8 +90,8 @@ std::uint64_t PlainTransfer::slow_bytes(int /*layer*/) const {
   return slow_bytes_of(send_.packed);
 }
 
-std::shared_ptr<void> PlainTransfer::release_buffers() {
-  return std::make_shared<TransferBuffers>(std::exchange(buffers_, {}));
+TransferBuffers PlainTransfer::release_buffers() {
+  return std::exchange(buffers_, {});
 }
 
 }  // namespace dit

@@ -26,7 +26,7 @@ class PlainTransfer final : public TensorTransfer {
   [[nodiscard]] std::uint64_t slow_bytes(int layer) const override;
   [[nodiscard]] std::size_t workspace_bytes() const override;
   void use_workspace(std::span<std::byte> workspace) override;
-  [[nodiscard]] std::shared_ptr<void> release_buffers() override;
+  [[nodiscard]] TransferBuffers release_buffers() override;
 
  private:
   // One end's blocks.

@@ -135,8 +135,8 @@ void StridedTransfer::use_workspace(std::span<std::byte> workspace) {
   buffers_.lie_in(workspace, send_.packed_bytes, recv_.packed_bytes);
 }
 
-std::shared_ptr<void> StridedTransfer::release_buffers() {
-  return std::make_shared<TransferBuffers>(std::exchange(buffers_, {}));
+TransferBuffers StridedTransfer::release_buffers() {
+  return std::exchange(buffers_, {});
 }
 
 }  // namespace dit

@@ -14,6 +14,7 @@
 
 #include "exchange/exchange.hpp"
 #include "layout/layout.hpp"
+#include "transfer/transfer_memory.hpp"
 
 namespace dit {
 
@@ -98,7 +99,7 @@ class TensorTransfer {
   virtual void wait_for_late() {}
   /// What an exchange that is given up may still read and write, but for the source and the target. This
   /// transfer forgets it and takes new memory. What travels for later steps is given up, too.
-  [[nodiscard]] virtual std::shared_ptr<void> release_buffers() = 0;
+  [[nodiscard]] virtual TransferBuffers release_buffers() = 0;
 
   [[nodiscard]] const TensorShape& source_shape() const { return source_shape_; }
   [[nodiscard]] const TensorShape& target_shape() const { return target_shape_; }

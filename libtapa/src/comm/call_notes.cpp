@@ -134,7 +134,7 @@ void keep_counts(const Membership& membership, int rank, const CommParts& parts)
 
 Traffic traffic_to(int ranks) {
   Traffic traffic = *locked<KeptTraffic>();
-  for (const auto& state : living_states()) {
+  for (std::size_t at = 0; const auto state = next_state(at);) {
     if (state->membership.world == World::of_process())
       add_traffic(state->membership, *state->parts(), traffic);
   }

@@ -170,6 +170,7 @@ void CommState::adopt(Membership joined) {
   parts_->order = CallOrder(space.first_tag, space.tags, 4 * size + 64);
   if (membership.region.count > 0) parts_->regions.set(membership, rank, manners_of(membership, *options));
   follow(options, view_machine(membership, *options, rank));
+  if (parts_->regions.available()) memory_run.reserve(size);
   use_device_comm();
   if (is_drop_in() && membership.one_node && !parts_->regions.available())
     throw SetupError(MPI_ERR_OTHER, "no memory of its node is left for it");

@@ -67,7 +67,7 @@ bool waits_long(const void* where, std::uint64_t round) {
 
 /// Ranks that this one has waited for in a call through memory.
 std::vector<int> missing_in_memory() {
-  for (const auto& state : living_states()) {
+  for (std::size_t at = 0; const auto state = next_state(at);) {
     const ShmBuffers* buffers = nullptr;
     {
       const auto parts = state->parts();

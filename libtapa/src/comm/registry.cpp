@@ -1,7 +1,9 @@
 #include "comm/registry.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <new>
+#include <vector>
 
 #include "comm/comm_state.hpp"
 #include "comm/job_report.hpp"
@@ -59,13 +61,12 @@ void make_keyvals(Registry& r) {
 
 }  // namespace
 
-std::vector<Holder> living_states() {
+Holder next_state(std::size_t& at) {
   const auto r = locked<Registry>();
-  std::vector<Holder> living;
-  for (const auto& weak : r->states) {
-    if (auto state = weak.lock(); state && state->ready()) living.push_back(std::move(state));
+  while (at < r->states.size()) {
+    if (auto state = r->states[at++].lock(); state && state->ready()) return state;
   }
-  return living;
+  return nullptr;
 }
 
 std::shared_ptr<CommState> find_state(MPI_Comm comm) {
@@ -105,16 +106,16 @@ void enlist(const std::shared_ptr<CommState>& state) {
   r->states.push_back(state);
 }
 
-void end_states() {
+void end_states() noexcept {
   if (world_ends()) return;
-  for (const auto& state : living_states()) keep_results(*state);
+  for (std::size_t at = 0; const auto state = next_state(at);) keep_results(*state);
   print_report();
   save_results();
   stop_watching();
   end_world();
   freed_communicators.fetch_add(1, std::memory_order_release);  // nobody goes by what it remembers
   Progress::end();
-  for (const auto& state : living_states()) {
+  for (std::size_t at = 0; const auto state = next_state(at);) {
     state->release_device();
     state->release();
   }
@@ -128,7 +129,7 @@ void end_states() {
 
 std::vector<ReportRow> report_rows() {
   auto rows = kept_rows();
-  for (const auto& state : living_states()) {
+  for (std::size_t at = 0; const auto state = next_state(at);) {
     const auto parts = state->parts();
     const auto own = parts->report.rows(parts->name, state->rank, state->size);
     rows.insert(rows.end(), own.begin(), own.end());

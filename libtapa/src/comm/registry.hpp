@@ -4,8 +4,8 @@
 
 #include <mpi.h>
 
+#include <cstddef>
 #include <memory>
-#include <vector>
 
 namespace tapa {
 
@@ -20,10 +20,11 @@ class CommState;
 /// It is about to be set up.
 void enlist(const std::shared_ptr<CommState>& state);
 
-/// Those that live and were set up, in that order.
-[[nodiscard]] std::vector<std::shared_ptr<CommState>> living_states();
+/// Of the states that were set up, in that order, the next one that lives; null behind the last one. `at`: 0
+/// at first. Asks for no memory.
+[[nodiscard]] std::shared_ptr<CommState> next_state(std::size_t& at);
 
 /// MPI_Finalize has begun: prints the report, ends what is under way, frees what the states keep. Once.
-void end_states();
+void end_states() noexcept;
 
 }  // namespace tapa

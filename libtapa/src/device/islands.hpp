@@ -9,6 +9,7 @@
 
 #include "device/agreement.hpp"
 #include "plan/partition.hpp"
+#include "topology/gpu_peers.hpp"
 
 namespace tapa::device {
 
@@ -22,13 +23,13 @@ struct Islands {
 /// node whose members it all reaches, in order of ranks. Pure.
 [[nodiscard]] Partition split_by_reach(const Partition& nodes, const std::function<bool(int, int)>& reaches);
 
-/// Whom TAPA_GPU_PEERS lets a rank reach.
+/// Whom TAPA_GPU_PEERS lets a rank reach, as ranks tell each other.
 struct WantedPeers {
   bool some = true;
-  std::array<char, 32> group{};  ///< only ranks of the same
+  std::array<char, GpuPeers::kMostLetters> group{};  ///< only ranks of the same
 };
 
-/// Of "1" or nothing, "0" and "group:NAME". Throws DeviceError. Pure.
+/// Of its text. Throws DeviceError. Pure.
 [[nodiscard]] WantedPeers wanted_peers(std::string_view text);
 
 /// What the ranks' devices, the current ones, reach, of those that TAPA_GPU_PEERS allows. Collective. Throws

@@ -10,19 +10,13 @@
 namespace tapa::device {
 
 WantedPeers wanted_peers(std::string_view text) {
-  constexpr std::string_view kGroup = "group:";
-  WantedPeers wanted;
-  if (text.empty() || text == "1") return wanted;
-  if (text == "0") {
-    wanted.some = false;
-    return wanted;
-  }
-  const std::string_view name = text.starts_with(kGroup) ? text.substr(kGroup.size()) : "";
-  if (name.empty() || name.size() > wanted.group.size())
+  const auto read = read_gpu_peers(text);
+  if (!read)
     throw DeviceError(TAPA_DEVICE_ERR_ARG, "TAPA_GPU_PEERS is \"" + std::string(text) +
                                                "\", expected 0, 1, or group: and a name of at most " +
-                                               std::to_string(wanted.group.size()) + " letters");
-  std::ranges::copy(name, wanted.group.begin());
+                                               std::to_string(GpuPeers::kMostLetters) + " letters");
+  WantedPeers wanted{read->some, {}};
+  std::ranges::copy(read->group, wanted.group.begin());
   return wanted;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <new>
 #include <set>
 #include <tuple>
@@ -53,7 +54,32 @@ std::string kind_of(const std::string& name) {
   return kind;
 }
 
+std::size_t digest_of(std::string_view function, std::size_t size_class, std::string_view plan) {
+  const std::hash<std::string_view> digest;
+  return (digest(function) * 31 + digest(plan)) * 127 + size_class;
+}
+
 }  // namespace
+
+std::size_t KindCounts::find(std::size_t kind) const noexcept {
+  if (last_ < known_ && counts_[last_].kind == kind) return last_;
+  for (last_ = 0; last_ < known_ && counts_[last_].kind != kind; ++last_) {
+  }
+  return last_ = std::min(last_, kKinds - 1);
+}
+
+std::uint64_t KindCounts::calls(std::string_view function, std::size_t size_class,
+                                std::string_view plan) const noexcept {
+  return counts_[find(digest_of(function, size_class, plan))].calls;
+}
+
+std::uint64_t KindCounts::count(std::string_view function, std::size_t size_class,
+                                std::string_view plan) noexcept {
+  const std::size_t kind = digest_of(function, size_class, plan);
+  const std::size_t at = find(kind);
+  if (at == known_) counts_[known_++] = {kind, 0};
+  return ++counts_[at].calls;
+}
 
 std::size_t Report::find(std::string_view function, std::size_t size_class, std::string_view plan,
                          std::string_view forwarded) const {
@@ -119,19 +145,18 @@ void Report::add_time(std::string_view function, std::size_t bytes_per_pair, std
   change(function, bytes_per_pair, plan, {}, [&](ReportRow& counted) { counted.seconds += seconds; });
 }
 
-bool Report::sample_due(std::string_view function, std::size_t bytes_per_pair, std::string_view plan) {
-  return is_sampled(++row(function, std::bit_floor(bytes_per_pair), plan, {}).asked, bytes_per_pair);
+bool Report::sample_due(std::string_view function, std::size_t bytes_per_pair,
+                        std::string_view plan) noexcept {
+  return is_sampled(asked_.count(function, std::bit_floor(bytes_per_pair), plan), bytes_per_pair);
 }
 
 bool Report::sample_is_next(std::string_view function, std::size_t bytes_per_pair,
-                            std::string_view plan) const {
-  const std::size_t at = find(function, std::bit_floor(bytes_per_pair), plan, {});
-  return is_sampled((at == rows_.size() ? 0 : rows_[at].asked) + 1, bytes_per_pair);
+                            std::string_view plan) const noexcept {
+  return is_sampled(asked_.calls(function, std::bit_floor(bytes_per_pair), plan) + 1, bytes_per_pair);
 }
 
 std::vector<ReportRow> Report::rows(const std::string& communicator, int rank, int ranks) const {
   auto result = rows_;
-  std::erase_if(result, [](const ReportRow& row) { return row.calls == 0; });  // that failed
   for (ReportRow& row : result) {
     row.communicator = communicator;
     row.rank = rank;

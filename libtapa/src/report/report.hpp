@@ -4,6 +4,7 @@
 /// sizes beside a call, for comparison. report_text.hpp makes the text.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -40,7 +41,28 @@ struct ReportRow {
   std::uint64_t untimed = 0;  ///< calls that are taken to last as long as others of their kind
   double seconds = 0;         ///< from call to completion, summed; forwarded: inside the calls
   std::vector<Sample> samples;
-  std::uint64_t asked = 0;  ///< calls that sample_due() was asked about
+};
+
+/// How many calls of each kind there were. It asks for no memory, as the ranks of a communicator count alike:
+/// where there are more kinds, the last one stands for them.
+class KindCounts {
+ public:
+  [[nodiscard]] std::uint64_t calls(std::string_view function, std::size_t size_class,
+                                    std::string_view plan) const noexcept;
+  /// Counts one more; how many they are with it.
+  std::uint64_t count(std::string_view function, std::size_t size_class, std::string_view plan) noexcept;
+  static constexpr std::size_t kKinds = 32;
+
+ private:
+  struct Count {
+    std::size_t kind;  // a digest
+    std::uint64_t calls;
+  };
+  [[nodiscard]] std::size_t find(std::size_t kind) const noexcept;
+
+  std::array<Count, kKinds> counts_{};
+  std::size_t known_ = 0;
+  mutable std::size_t last_ = 0;  // what find() has found
 };
 
 /// The rows of one communicator. Not thread-safe. Where there is no memory for a row it is left out: what has
@@ -68,10 +90,11 @@ class Report {
   /// Whether MPI is to be run beside a call, which takes as long as many short ones: the n-th, 2n-th, 3n-th,
   /// 4n-th, 8n-th, ... of its kind asked about, n = sample_step(). Alike on all ranks when they ask about the
   /// same calls, so `bytes_per_pair` is one that the ranks agree on (0: none).
-  [[nodiscard]] bool sample_due(std::string_view function, std::size_t bytes_per_pair, std::string_view plan);
+  [[nodiscard]] bool sample_due(std::string_view function, std::size_t bytes_per_pair,
+                                std::string_view plan) noexcept;
   /// Whether it will say so of the next call; this one is not counted.
   [[nodiscard]] bool sample_is_next(std::string_view function, std::size_t bytes_per_pair,
-                                    std::string_view plan) const;
+                                    std::string_view plan) const noexcept;
 
   /// All rows, with the communicator's name, this process's rank and the number of ranks filled in.
   [[nodiscard]] std::vector<ReportRow> rows(const std::string& communicator, int rank, int ranks) const;
@@ -92,6 +115,7 @@ class Report {
   std::uint64_t blocking_calls_ = 0;
   std::vector<ReportRow> rows_;
   mutable std::size_t last_ = 0;  // what find() has found
+  KindCounts asked_;              // of sample_due()
 };
 
 /// Rows of many communicators: alike ones become one, and of communicators whose names differ in numbers only

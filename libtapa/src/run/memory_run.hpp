@@ -2,6 +2,8 @@
 /// An exchange through memory that the ranks of a node share, from the blocks of a call to its end.
 #pragma once
 
+#include <cstddef>
+
 #include "run/arguments.hpp"
 #include "run/shm_blocks.hpp"
 #include "run/shm_exchange.hpp"
@@ -13,6 +15,12 @@ namespace tapa {
 class MemoryRun {
  public:
   using Compare = ShmExchange::Compare;
+
+  /// Takes what runs among so many ranks need: then those of equal or dense blocks ask for no memory.
+  void reserve(int ranks) {
+    exchange_.reserve(static_cast<std::size_t>(ranks));
+    blocks_.reserve(static_cast<std::size_t>(ranks));
+  }
 
   /// Equal blocks, those of each side in a row; see ShmExchange::begin().
   void begin_row(ShmBuffers& buffers, const std::byte* send, std::byte* recv, std::size_t bytes) {

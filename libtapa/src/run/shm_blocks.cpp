@@ -28,7 +28,7 @@ void ShmBlocks::packing(const Step& step) const {
   } catch (const CallError& e) {
     throw TransportError(e.what(), e.code());
   } catch (const std::bad_alloc&) {
-    throw TransportError::no_memory("out of memory");
+    throw TransportError(TransportError::no_memory());
   }
 }
 

@@ -29,7 +29,18 @@ bool ShmExchange::fits(const ShmBuffers& buffers, std::span<const ShmBlock> send
   return total <= ShmBuffers::kBufferBytes;
 }
 
+void ShmExchange::reserve(std::size_t members) {
+  static_cast<void>(TransportError::no_memory());
+  for (auto* const numbers : {&pending_, &shown_, &sending_, &readers_, &refused_}) numbers->reserve(members);
+  for (auto* const sizes : {&got_, &pair_sent_, &pair_got_, &refused_bytes_}) sizes->reserve(members);
+  stays_.reserve(members);
+  sent_room_.reserve(members);
+  offered_.reserve(members);
+  given_.reserve(members);  // the last one, by which begin() knows
+}
+
 void ShmExchange::begin_common(ShmBuffers& buffers) {
+  if (given_.capacity() < buffers.members()) reserve(buffers.members());
   buffers_ = &buffers;
   got_.assign(buffers.members(), 0);
   total_ = own_sizes_ = sizes_ = 0;
@@ -155,7 +166,7 @@ void ShmExchange::plan_table() {
   own_rounds_ = static_cast<std::uint32_t>((bytes + each - 1) / each);
 }
 
-void ShmExchange::fail(const TransportError& failure) {
+void ShmExchange::fail(const TransportError& failure) noexcept {
   if (!failure_) failure_ = failure;
 }
 
@@ -217,7 +228,8 @@ bool ShmExchange::advance() {
     }
   }
   if (given_up() && !failure_)
-    fail(TransportError("rank " + std::to_string(*poor_) + " has no memory for its blocks"));
+    fail_with(
+        [&] { return TransportError("rank " + std::to_string(*poor_) + " has no memory for its blocks"); });
   if (!failure_) return true;
   throw *std::exchange(failure_, std::nullopt);
 }

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -59,9 +60,13 @@ class BlockPacker {
   virtual void release_rooms() = 0;
 };
 
-/// Reusable; between exchanges it keeps some numbers for each member, at most 100 KiB.
+/// Reusable; between exchanges it keeps some numbers for each member, at most 200 KiB.
 class ShmExchange {
  public:
+  /// Takes the memory that exchanges among so many members need, but for packed blocks: then they ask for
+  /// none. Otherwise the first one does so when it begins.
+  void reserve(std::size_t members);
+
   /// How the ends of blocks are compared: those of each, or, where all should be equal, only their sums.
   enum class Compare : std::uint8_t { nothing, blocks, sums };
 
@@ -177,7 +182,9 @@ class ShmExchange {
   bool packing(const Step& step);
   [[nodiscard]] std::byte* received_room(std::size_t member, std::size_t bytes);
   void unpack(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole);
-  void fail(const TransportError& failure);
+  void fail(const TransportError& failure) noexcept;
+  template <class Words>
+  void fail_with(const Words& words) noexcept;
   [[nodiscard]] bool refuse(std::size_t member, std::size_t whole);
   void pass_over(std::size_t member, const std::byte* buffer);
   [[nodiscard]] bool is_packed_whole(std::size_t member) const;
@@ -255,5 +262,15 @@ class ShmExchange {
   bool fetched_ = false;                    // whether a block was read in another's memory
   std::optional<TransportError> failure_;   // the first
 };
+
+/// By an error with words: by a shorter one where there is no memory for them.
+template <class Words>
+void ShmExchange::fail_with(const Words& words) noexcept {
+  try {
+    fail(words());
+  } catch (const std::bad_alloc&) {
+    fail(TransportError::no_memory());
+  }
+}
 
 }  // namespace tapa

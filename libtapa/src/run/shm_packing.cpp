@@ -22,9 +22,9 @@ bool ShmExchange::packing(const Step& step) {
   } catch (const TransportError& e) {
     fail(e);
   } catch (const std::bad_alloc&) {
-    fail(TransportError::no_memory("out of memory"));
+    fail(TransportError::no_memory());
   } catch (const std::exception& e) {
-    fail(TransportError(e.what()));
+    fail_with([&] { return TransportError(e.what()); });
   }
   return false;
 }

@@ -67,8 +67,10 @@ bool ShmExchange::take_part(std::uint32_t m) {
   if (line == nullptr) return false;
   std::size_t& got = pair_got_[m];
   if (line->call != call_) {
-    fail(TransportError::truncation("rank " + std::to_string(m) + " sent " + std::to_string(line->whole) +
-                                    " bytes in an earlier call, expected none"));
+    fail_with([&] {
+      return TransportError::truncation("rank " + std::to_string(m) + " sent " + std::to_string(line->whole) +
+                                        " bytes in an earlier call, expected none");
+    });
   } else if (line->whole == kNotPacked) {
     static_cast<void>(refuse(m, kNotPacked));
     got = kNotPacked;

@@ -30,11 +30,13 @@ std::string too_long(std::size_t member, std::size_t got, std::size_t expected) 
 /// A longer block than this rank expects; a shorter one is no error, as in MPI.
 bool ShmExchange::refuse(std::size_t member, std::size_t whole) {
   if (whole == kNotPacked) {
-    fail(TransportError("rank " + std::to_string(member) + " could not pack its block for this rank"));
+    fail_with([&] {
+      return TransportError("rank " + std::to_string(member) + " could not pack its block for this rank");
+    });
     return true;
   }
   if (whole <= expected(member)) return false;
-  fail(TransportError::truncation(too_long(member, whole, expected(member))));
+  fail_with([&] { return TransportError::truncation(too_long(member, whole, expected(member))); });
   return true;
 }
 

@@ -3,6 +3,7 @@
 #include "files/environment.hpp"
 #include "topology/current_cuda_gpu.hpp"
 #include "topology/detect.hpp"
+#include "topology/gpu_peers.hpp"
 #include "topology/hwloc_source.hpp"
 #include "topology/libfabric_source.hpp"
 #include "topology/nvml_source.hpp"
@@ -130,9 +131,10 @@ Record describe_process(bool thorough) {
     SourceReport report;
     record.gpus = ask_nvml(report);
     const std::string peers = variable("TAPA_GPU_PEERS");
-    if (peers == "0") refuse_peers(record.gpus);
-    if (constexpr std::string_view group = "group:"; peers.starts_with(group))
-      record.gpu_peers = peers.substr(group.size());
+    if (const auto wanted = read_gpu_peers(peers)) {
+      if (!wanted->some) refuse_peers(record.gpus);
+      record.gpu_peers = wanted->group;
+    }
     record.sources.push_back(std::move(report));
   }
   record.sources.push_back(std::move(fabric));

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <iterator>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -158,9 +159,13 @@ const std::byte* ArenaViews::view(pid_t pid, ArenaKey key, std::uint64_t address
   if (found == views_.end()) {
     std::erase_if(views_, [](const auto& entry) { return stale(entry.second); });
     next_look_ = views_.end();
-    View view = open(pid, key);
-    if (!view.map.ok()) return nullptr;
-    found = views_.emplace(std::pair(pid, key), std::move(view)).first;
+    try {
+      View view = open(pid, key);
+      if (!view.map.ok()) return nullptr;
+      found = views_.emplace(std::pair(pid, key), std::move(view)).first;
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
   }
   const Header& header = header_of(found->second.map);
   if (address < header.first || address - header.first > header.bytes ||

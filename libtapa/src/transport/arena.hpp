@@ -60,8 +60,8 @@ class ArenaViews {
   static ArenaViews& of_process();
 
   /// Where `bytes` bytes at `address` of process `pid` lie here, read-only, until the owner frees them; null
-  /// when they cannot be mapped (the process's share of mappings is limited) or do not lie in that
-  /// allocation.
+  /// when they cannot be mapped (the process's share of mappings is limited, or it has no memory to note one)
+  /// or do not lie in that allocation.
   [[nodiscard]] const std::byte* view(pid_t pid, ArenaKey key, std::uint64_t address, std::size_t bytes);
 
  private:

@@ -67,6 +67,8 @@ std::vector<std::uint32_t> near_first(std::size_t self, std::span<const int> lev
 
 void ShmBuffers::let_stay(std::vector<pid_t> pids, std::size_t from) {
   pids_ = std::move(pids);
+  static_cast<void>(Arenas::of_process());  // made now, as an exchange asks for no memory
+  static_cast<void>(ArenaViews::of_process());
   attach_from_.store(from, std::memory_order_relaxed);
 }
 

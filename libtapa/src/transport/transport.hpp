@@ -21,6 +21,11 @@ class TransportError : public std::runtime_error {
   [[nodiscard]] static TransportError truncation(const std::string& what) { return {what, Kind::truncation}; }
   /// This rank has none.
   [[nodiscard]] static TransportError no_memory(const std::string& what) { return {what, Kind::no_memory}; }
+  /// The same, for which none is needed but the first time.
+  [[nodiscard]] static const TransportError& no_memory() {
+    static const TransportError error = no_memory("out of memory");
+    return error;
+  }
   /// The MPI error code when MPI reported it, else 0.
   [[nodiscard]] int mpi_code() const { return mpi_code_; }
   [[nodiscard]] bool truncated() const { return kind_ == Kind::truncation; }

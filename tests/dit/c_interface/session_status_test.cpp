@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <barrier>
 
 #include "exchange/linked_plugins.hpp"
@@ -17,8 +18,8 @@ using dit_test::run_ranks;
 using testing::HasSubstr;
 
 /// The local plugin as one that was built for the first table: a request that is late is freed.
-const dit_exchange_plugin* first_plugin(uint32_t wanted) {
-  static dit_exchange_plugin table = *dit::dit_exchange_local_plugin_v1(wanted);
+dit_exchange_plugin first_table() {
+  dit_exchange_plugin table = *dit::dit_exchange_local_plugin_v1(DIT_EXCHANGE_VERSION);
   table.struct_size = dit::first_table_bytes;
   table.name = "first";
   table.wait = [](dit_context* context, dit_request** request) {
@@ -27,24 +28,31 @@ const dit_exchange_plugin* first_plugin(uint32_t wanted) {
     if (status != DIT_OK && *request != nullptr) (void)local.cancel(context, request, nullptr, nullptr);
     return status;
   };
-  return &table;
+  return table;
 }
 
-bool device_failed = false;
+std::atomic<bool> device_failed{false};
 
 /// The local plugin with streams, and a device that fails behind them.
-const dit_exchange_plugin* streaming_plugin(uint32_t wanted) {
-  static dit_exchange_plugin table = *dit::dit_exchange_local_plugin_v1(wanted);
+dit_exchange_plugin streaming_table() {
+  dit_exchange_plugin table = *dit::dit_exchange_local_plugin_v1(DIT_EXCHANGE_VERSION);
   table.name = "streaming";
   table.wait_stream = [](dit_context*, dit_request*, void*) { return DIT_OK; };
   table.check = [](dit_context*) { return device_failed ? DIT_ERROR_COMMUNICATION : DIT_OK; };
   table.last_error = [](const dit_context*) { return "rank 1 did not arrive"; };
+  return table;
+}
+
+/// Made once, as each rank is a thread that loads it.
+template <dit_exchange_plugin (*make)()>
+const dit_exchange_plugin* plugin(uint32_t) {
+  static const dit_exchange_plugin table = make();
   return &table;
 }
 
 // A wait that is repeated, as dit.h says, ends with an error.
 TEST(SessionStatus, WhatWasFreedLateIsNotComplete) {
-  dit::link_exchange_plugin("first", first_plugin);
+  dit::link_exchange_plugin("first", plugin<first_table>);
   std::barrier both(2);
   run_ranks("first", 2, 0.2, [&](dit_session*& session, int rank) {
     Keys keys(session, 2);
@@ -66,7 +74,7 @@ TEST(SessionStatus, WhatWasFreedLateIsNotComplete) {
 }
 
 TEST(SessionStatus, AStreamThatWaitedIsFollowedByAnError) {
-  dit::link_exchange_plugin("streaming", streaming_plugin);
+  dit::link_exchange_plugin("streaming", plugin<streaming_table>);
   device_failed = false;
   run_ranks("streaming", 1, 0, [](dit_session*& session, int) {
     Keys keys(session, 1);

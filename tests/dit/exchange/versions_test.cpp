@@ -192,7 +192,7 @@ TEST(Versions, BuffersAreKeptUntilTheRequestEnds) {
     first = one;
     second = two;
     ExchangeRequest request = context.start(call, one);
-    request.also_keep_alive(two);
+    request.also_keep_alive(std::make_unique<KeptBuffers>(KeptBuffers{two, nullptr}));
     if (request.active()) {
       EXPECT_FALSE(first.expired());
       EXPECT_FALSE(second.expired());

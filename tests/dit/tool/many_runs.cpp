@@ -60,7 +60,7 @@ nlohmann::json answer(const nlohmann::json& wanted) {
   if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (child == 0) be_the_program(wanted, output, errors);
   int status = 0;
-  waitpid(child, &status, 0);
+  TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
   return {{"status", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status)},
           {"stdout", output.text()},
           {"stderr", errors.text()}};

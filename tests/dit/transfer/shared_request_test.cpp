@@ -34,7 +34,8 @@ std::vector<std::string> told_to_two(bool disagree) {
   std::vector<std::string> words(2, "nothing");
   run_local_ranks({2}, [&](ExchangeContext& context) {
     Bytes bytes(disagree && context.rank() == 1 ? 2 : 1);
-    SharedRequest request(context.start(bytes.call), 2);
+    SharedRequest request(2);
+    request.set(context.start(bytes.call));
     const auto wait = [&](std::size_t member) {
       std::string told;
       try {
@@ -51,8 +52,8 @@ std::vector<std::string> told_to_two(bool disagree) {
       const std::jthread other(wait, 1);
       wait(0);
     }
-    request.drop(nullptr);
-    request.drop(nullptr);
+    request.drop({});
+    request.drop({});
   });
   return words;
 }
@@ -79,14 +80,15 @@ TEST(SharedRequest, IsGivenUpByTheLast) {
       return context.exchange(bytes.call);
     }
     const auto kept = std::make_shared<int>(7);
-    SharedRequest request(context.start(bytes.call), 2);
-    request.drop(kept);
+    SharedRequest request(2);
+    request.set(context.start(bytes.call));
+    request.drop({{}, {}, nullptr, kept});
     EXPECT_FALSE(request.test());
     EXPECT_EQ(kept.use_count(), 2);
     go = true;
     request.wait();
     EXPECT_EQ(kept.use_count(), 1);
-    request.drop(nullptr);
+    request.drop({});
   });
 }
 

@@ -1,7 +1,39 @@
 // One-sided communication.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include "steps.hpp"
 
 namespace random_program {
+
+namespace {
+
+/// Open MPI 4.1.4 gives windows of communicators of one number, as the pieces of a split have, one file while
+/// it makes them: on a host communicators take turns.
+class Turn {
+ public:
+  explicit Turn(const Comm& comm) : comm_(comm.comm) {
+    MPI_Barrier(comm_);  // who waits for its turn holds nobody up
+    if (comm.rank == 0) {
+      file_ = ::open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+      if (TEMP_FAILURE_RETRY(::flock(file_, LOCK_EX)) != 0) MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    MPI_Barrier(comm_);
+  }
+  ~Turn() {
+    MPI_Barrier(comm_);
+    if (file_ >= 0) ::close(file_);
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  MPI_Comm comm_;
+  int file_ = -1;
+};
+
+}  // namespace
 
 void make_window(const Line& line) {
   Comm& c = object(comms, line.word("comm"));
@@ -14,6 +46,7 @@ void make_window(const Line& line) {
     MPI_Win_allocate_shared(bytes, sizeof(std::uint64_t), MPI_INFO_NULL, c.comm,
                             static_cast<void*>(&w.memory), &w.win);
   } else {
+    const Turn turn(c);
     MPI_Win_allocate(bytes, sizeof(std::uint64_t), MPI_INFO_NULL, c.comm, static_cast<void*>(&w.memory),
                      &w.win);
   }

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 // What a dit_request stands for.
 struct LocalRequest {
   std::shared_ptr<LocalPart> part;
+  bool cancelled = false;         // its buffers may be in use
   dit_release release = nullptr;  // once it is given up
   void* user = nullptr;
 };
@@ -50,8 +50,7 @@ struct LocalContext {
   int channels = 1;
   mutable std::mutex mutex;  // guards what follows: channels may have a thread each
   dit_exchange_totals totals{};
-  LocalRequests requests;   // under way
-  LocalRequests cancelled;  // with buffers in use
+  LocalRequests requests;  // under way, given up or not
 };
 
 // Words belong to a thread: contexts are used by one thread at a time, and failed opens have none.
@@ -73,20 +72,18 @@ dit_context* handle(std::unique_ptr<LocalContext> context) {
   return reinterpret_cast<dit_context*>(context.release());
 }
 
-void keep(LocalContext& context, LocalRequests& requests, std::unique_ptr<LocalRequest> request) {
-  const std::scoped_lock lock(context.mutex);
-  requests.push_back(std::move(request));
-}
-
-std::unique_ptr<LocalRequest> take(LocalContext& context, const dit_request* request) {
-  const std::scoped_lock lock(context.mutex);
+// The lock is held.
+LocalRequests::iterator find(LocalContext& context, const dit_request* request) {
   const auto found = std::ranges::find(context.requests, reinterpret_cast<const LocalRequest*>(request),
                                        &std::unique_ptr<LocalRequest>::get);
-  if (found == context.requests.end())
+  if (found == context.requests.end() || (*found)->cancelled)
     throw PluginFailure(DIT_ERROR_ARGUMENT, "request is none of this context, expected one that start gave");
-  std::unique_ptr<LocalRequest> taken = std::move(*found);
-  context.requests.erase(found);
-  return taken;
+  return found;
+}
+
+void forget(LocalContext& context, const dit_request* request) {
+  const std::scoped_lock lock(context.mutex);
+  context.requests.erase(find(context, request));
 }
 
 void wait_for(LocalContext& context, LocalPart& part, Clock::time_point begin) {
@@ -104,18 +101,22 @@ void wait_for(LocalContext& context, LocalPart& part, Clock::time_point begin) {
   count(1);
 }
 
-// Tells the owners of cancelled exchanges whose buffers are no longer used.
+// A cancelled one whose buffers are no longer used.
+std::unique_ptr<LocalRequest> take_released(LocalContext& context) {
+  const std::scoped_lock lock(context.mutex);
+  const auto is_free = [&](const auto& request) {
+    return request->cancelled && context.group->released(*request->part);
+  };
+  const auto found = std::ranges::find_if(context.requests, is_free);
+  if (found == context.requests.end()) return nullptr;
+  std::unique_ptr<LocalRequest> taken = std::move(*found);
+  context.requests.erase(found);
+  return taken;
+}
+
+// Tells the owners, one by one: there may be no memory for a list.
 void release_buffers(LocalContext& context) noexcept {
-  LocalRequests done;
-  {
-    const std::scoped_lock lock(context.mutex);
-    if (context.cancelled.empty()) return;
-    const auto in_use = [&](const auto& request) { return !context.group->released(*request->part); };
-    const auto free = std::partition(context.cancelled.begin(), context.cancelled.end(), in_use);
-    std::move(free, context.cancelled.end(), std::back_inserter(done));
-    context.cancelled.erase(free, context.cancelled.end());
-  }
-  for (const auto& request : done)
+  while (const auto request = take_released(context))
     if (request->release != nullptr) request->release(request->user);
 }
 
@@ -163,14 +164,13 @@ dit_status close(dit_context* context) {
   return guarded(last_words(), [&] {
     const std::unique_ptr<LocalContext> closing(&self(context));
     std::exception_ptr first_error;
-    for (const LocalRequests* requests : {&closing->requests, &closing->cancelled})
-      for (const auto& request : *requests) {
-        try {
-          finish(*closing, *request->part);
-        } catch (const PluginFailure&) {
-          if (first_error == nullptr) first_error = std::current_exception();
-        }
+    for (const auto& request : closing->requests) {
+      try {
+        finish(*closing, *request->part);
+      } catch (const PluginFailure&) {
+        if (first_error == nullptr) first_error = std::current_exception();
       }
+    }
     release_buffers(*closing);
     if (first_error != nullptr) std::rethrow_exception(first_error);
   });
@@ -207,17 +207,18 @@ void wait_and_forget(LocalContext& local, dit_request*& request, Clock::time_poi
   try {
     wait_for(local, *reinterpret_cast<const LocalRequest*>(request)->part, begin);
   } catch (const PluginFailure& failure) {
-    if (failure.status() != DIT_ERROR_TIMEOUT) take(local, std::exchange(request, nullptr));
+    if (failure.status() != DIT_ERROR_TIMEOUT) forget(local, std::exchange(request, nullptr));
     throw;
   }
-  take(local, std::exchange(request, nullptr));
+  forget(local, std::exchange(request, nullptr));
 }
 
 // Before it starts: nothing may fail afterwards.
 dit_request* enlist(LocalContext& local, const std::shared_ptr<LocalPart>& part) {
   auto made = std::make_unique<LocalRequest>(LocalRequest{part});
   auto* const request = reinterpret_cast<dit_request*>(made.get());
-  keep(local, local.requests, std::move(made));
+  const std::scoped_lock lock(local.mutex);
+  local.requests.push_back(std::move(made));
   return request;
 }
 
@@ -238,7 +239,7 @@ dit_status start(dit_context* context, const dit_exchange_call* call, dit_reques
     try {
       local.group->start(local.rank, part);
     } catch (...) {
-      take(local, started);
+      forget(local, started);
       throw;
     }
     *request = started;
@@ -281,11 +282,12 @@ dit_status cancel(dit_context* context, dit_request** request, dit_release relea
       if (release != nullptr) release(user);
       return;
     }
-    auto given_up = take(local, *request);
+    const std::scoped_lock lock(local.mutex);
+    LocalRequest& given_up = **find(local, *request);
+    given_up.cancelled = true;
+    given_up.release = release;
+    given_up.user = user;
     *request = nullptr;
-    given_up->release = release;
-    given_up->user = user;
-    keep(local, local.cancelled, std::move(given_up));
   });
 }
 

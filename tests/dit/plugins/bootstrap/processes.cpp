@@ -23,7 +23,8 @@ struct Sockets {
 
 bool send_all(int socket, const void* bytes, std::size_t count) {
   for (std::size_t done = 0; done < count;) {
-    const ssize_t sent = send(socket, static_cast<const char*>(bytes) + done, count - done, MSG_NOSIGNAL);
+    const ssize_t sent =
+        TEMP_FAILURE_RETRY(send(socket, static_cast<const char*>(bytes) + done, count - done, MSG_NOSIGNAL));
     if (sent <= 0) return false;
     done += static_cast<std::size_t>(sent);
   }
@@ -32,7 +33,7 @@ bool send_all(int socket, const void* bytes, std::size_t count) {
 
 bool receive_all(int socket, void* bytes, std::size_t count) {
   for (std::size_t done = 0; done < count;) {
-    const ssize_t got = recv(socket, static_cast<char*>(bytes) + done, count - done, 0);
+    const ssize_t got = TEMP_FAILURE_RETRY(recv(socket, static_cast<char*>(bytes) + done, count - done, 0));
     if (got <= 0) return false;
     done += static_cast<std::size_t>(got);
   }
@@ -114,7 +115,7 @@ int main(int argc, char** argv) {
     if (socket >= 0) close(socket);  // whoever still waits for rank 0 is told
   for (const pid_t child : children) {
     int status = 0;
-    waitpid(child, &status, 0);
+    TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
     failed += status == 0 ? 0 : 1;
   }
   std::printf("%d ranks, %d failed\n", ranks, failed);
