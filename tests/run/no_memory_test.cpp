@@ -15,6 +15,7 @@
 #include "comm/registry.hpp"
 #include "comm/shared_words.hpp"
 #include "tapa/device_mpi.h"
+#include "tapa/errors_return.hpp"
 #include "tapa/tapa.h"
 #include "without_memory.hpp"
 #include "world/drop_in.hpp"
@@ -35,7 +36,7 @@ void make_first_calls(int ranks) {
     data.assign(static_cast<std::size_t>(ranks), rank);
     return TAPA_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data.data(), 1, MPI_INT, comm);
   };
-  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(comm, tapa::errors_return());
   const int code = TAPA_Comm_setup(comm);
   EXPECT_TRUE(alike(code == MPI_SUCCESS, comm));
   if (code != MPI_SUCCESS) {
@@ -140,7 +141,7 @@ TEST_F(NoMemory, ForCallsThroughMemory) {
   for (const int poor : {1, 0}) {
     MPI_Comm comm = MPI_COMM_NULL;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(comm, tapa::errors_return());
     ASSERT_EQ(TAPA_Comm_set(comm, "plan", "memory"), MPI_SUCCESS);
     std::array<int, 3> all{};
     int code = MPI_SUCCESS;
@@ -204,7 +205,7 @@ TEST_F(NoMemory, ForWhatTheReportCounts) {
   for (const int poor : {1, 0}) {
     MPI_Comm comm = MPI_COMM_NULL;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(comm, tapa::errors_return());
     ASSERT_EQ(TAPA_Comm_set(comm, "plan", "memory"), MPI_SUCCESS);  // nothing to choose
     std::vector<int> one(ranks, rank_);  // a row, so that it is the refused ones that need more room
     TAPA_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, one.data(), 1, MPI_INT, comm);

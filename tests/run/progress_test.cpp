@@ -305,7 +305,7 @@ TEST_F(ProgressTest, ManyAtOnceInAnyOrderOfWaiting) {
 TEST_F(ProgressTest, ErrorReachesTheStatus) {
   Log log;
   MPI_Request request = submit(1, 5, &log, MPI_ERR_INTERN);
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // generalized requests report there
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, tapa::errors_return());  // generalized requests report there
   MPI_Status status;
   status.MPI_ERROR = MPI_SUCCESS;
   const int code = MPI_Wait(&request, &status);
@@ -319,7 +319,7 @@ TEST_F(ProgressTest, ErrorReachesTheStatus) {
 // but for generalized requests.
 TEST_F(ProgressTest, ErrorsReachTheStatusesOfManyWaits) {
   Log log;
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, tapa::errors_return());
   for (int round = 0; round < runs(1000); ++round) {
     std::array<MPI_Request, 2> two{submit(1, round % 6, &log, MPI_ERR_INTERN), submit(2, 5, &log)};
     std::array<MPI_Status, 2> statuses;

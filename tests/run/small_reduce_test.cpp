@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "tapa/errors_return.hpp"
+
 namespace tapa {
 namespace {
 
@@ -23,7 +25,7 @@ class SmallReduceTest : public testing::Test {
  protected:
   SmallReduceTest() {
     MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
-    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(comm_, errors_return());
     MPI_Comm_size(comm_, &ranks_);
     in_world_.resize(static_cast<std::size_t>(ranks_));
     std::iota(in_world_.rbegin(), in_world_.rend(), 0);

@@ -12,6 +12,8 @@
 #include <random>
 #include <vector>
 
+#include "tapa/errors_return.hpp"
+
 namespace tapa {
 namespace {
 
@@ -23,7 +25,7 @@ class SparseMessagesTest : public testing::TestWithParam<std::size_t> {
 
   SparseMessagesTest() {
     MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
-    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(comm_, errors_return());
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &ranks_);
     in_world_.resize(static_cast<std::size_t>(ranks_));

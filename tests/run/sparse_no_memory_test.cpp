@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "refused_memory.hpp"
+#include "tapa/errors_return.hpp"
 #include "tapa/tapa.h"
 
 namespace {
@@ -29,7 +30,7 @@ class SparseMemory : public testing::Test {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
-    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(comm_, tapa::errors_return());
     ASSERT_GE(size_, 3);
     limit_ = kNone;
     ASSERT_EQ(send({}, 0), MPI_SUCCESS) << error_;  // sets the communicator up

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "refused_memory.hpp"
+#include "tapa/errors_return.hpp"
 
 /// The function that an address lies in, by the unwinder's tables.
 extern "C" void* _Unwind_FindEnclosingFunction(void* address);
@@ -61,7 +62,7 @@ class WithoutMemory : public testing::Test {
   void SetUp() override {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, tapa::errors_return());
     ASSERT_GE(size_, 3);
     if (!ends_of_json.empty()) return;
     spare_ends_of<nlohmann::json>();

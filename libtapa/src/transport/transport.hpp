@@ -23,7 +23,7 @@ class TransportError : public std::runtime_error {
   [[nodiscard]] static TransportError no_memory(const std::string& what) { return {what, Kind::no_memory}; }
   /// The same, for which none is needed but the first time.
   [[nodiscard]] static const TransportError& no_memory() {
-    static const TransportError error = no_memory("out of memory");
+    static const auto& error = *new TransportError(no_memory("out of memory"));  // not destroyed
     return error;
   }
   /// The MPI error code when MPI reported it, else 0.
