@@ -126,7 +126,7 @@ class LTX2Processor(Processor):
 
         if mask is not None:  # [batch, queries, keys], or of each head
             mask = mask.view(projections.x.shape[0], -1, *mask.shape[1:])
-        if self.keys == "audio" != self.queries and mask is None:
+        if (self.queries, self.keys) == ("image", "audio") and mask is None:
             return self._to_all(projections)
         if self.queries != self.keys:
             return self._across(projections, kernel, mask)
