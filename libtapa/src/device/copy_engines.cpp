@@ -11,6 +11,7 @@
 #include "device/driver_function.hpp"
 #include "device/engine_order.hpp"
 #include "device/exchange_clock.hpp"
+#include "device/parents_thread.hpp"
 
 namespace tapa::device {
 
@@ -114,7 +115,7 @@ CopyEngines::CopyEngines(std::vector<End> ends, int ranks, const EngineShape& sh
 
 CopyEngines::~CopyEngines() {
   if (getpid() != process_) {  // a fork: the thread is the parent's
-    watchman_.detach();
+    leave_to_parent(watchman_);
     return;
   }
   stop_ = true;

@@ -6,6 +6,7 @@
 
 #include "device/device_error.hpp"
 #include "device/exchange_clock.hpp"
+#include "device/parents_thread.hpp"
 
 namespace tapa::device {
 
@@ -90,7 +91,7 @@ void NcclWire::join(const Agreement& agreement) {
 
 NcclWire::~NcclWire() {
   if (getpid() != process_) {  // a fork: the thread and what NCCL has on the device are the parent's
-    watchman_.detach();
+    leave_to_parent(watchman_);
     return;
   }
   stop_ = true;

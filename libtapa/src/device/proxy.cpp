@@ -9,6 +9,8 @@
 #include <chrono>
 #include <exception>
 
+#include "device/parents_thread.hpp"
+
 namespace tapa::device {
 
 namespace {
@@ -169,7 +171,7 @@ void Proxy::stop(bool sends) {
 void Proxy::finish(bool sends) {
   if (!thread_.joinable()) return;
   if (process_ != ::getpid()) {  // the thread, and the connections, are the other process's
-    thread_.detach();
+    leave_to_parent(thread_);
     return;
   }
   stop(sends);
