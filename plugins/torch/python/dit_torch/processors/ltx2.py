@@ -1,10 +1,11 @@
 """LTX-2: LTX2VideoTransformer3DModel, whose video and audio tokens attend to themselves, to each other and to
 a text, which stays whole.
 
-Norms of Q and K take all heads of a token together, and each head turns by angles of its own: both come
-before Q and K leave, by diffusers' functions, while V travels. Gates of the output are computed while they
-all do. Tables are split where they are made, once for all blocks. Where video attends to audio, which has few
-tokens, every rank gets all of the audio's, and those of the video stay.
+Norms of Q and K take all heads of a token together, and each head turns by angles of its own. Tables are
+split where they are made, once for all blocks. Gates of the output are computed while Q, K and V travel.
+Where video and audio attend to each other Q and K are normed and turned before they leave, by diffusers'
+functions; where video attends to audio, which has few tokens, every rank gets all of the audio's, and those
+of the video stay.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from diffusers.models.transformers import transformer_ltx2
 from torch import Tensor, nn
 
 from ..entries import Gather, Plan, Split
-from ..exchange import KEY, QUERY, VALUE
+from ..exchange import KEY, QUERY, ROPE_HALVES, ROPE_INTERLEAVED, VALUE
 from ..heads import own_mask
 from ..layout import Layout
+from ..parallel import Parallel
 from ..plan import gather
+from ..symbol import may_vary
 from .base import Norms, Processor, Projections, heads
-from .family import Family
+from .family import Family, Removable
 from .planned import check
 
 Tables = tuple[Tensor, Tensor]
@@ -39,26 +42,24 @@ _TURNS = {
     "interleaved": transformer_ltx2.apply_interleaved_rotary_emb,
     "split": transformer_ltx2.apply_split_rotary_emb,
 }
+_ROPES = {"interleaved": ROPE_INTERLEAVED, "split": ROPE_HALVES}
 
 
 class LTX2Projections(Projections):
-    """Normed, and turned by tables of this rank's tokens.
+    """Of a module.
 
     :param others: what keys and values are of
     """
 
-    def __init__(
-        self, attn: Any, x: Tensor, others: Tensor, of_q: Tables | None, of_k: Tables | None
-    ) -> None:
+    def __init__(self, attn: Any, x: Tensor, others: Tensor) -> None:
         self.attn, self.x, self.others = attn, x, others
-        self.of_q, self.of_k = of_q, of_k
         self.values = self.gates = x  # until `value` and `beside`
 
     def query(self) -> Tensor:
-        return self._turned(self.attn.norm_q, self.attn.to_q(self.x), self.of_q)
+        return heads(self.attn.to_q(self.x), self.attn.head_dim)
 
     def key(self) -> Tensor:
-        return self._turned(self.attn.norm_k, self.attn.to_k(self.others), self.of_k)
+        return heads(self.attn.to_k(self.others), self.attn.head_dim)
 
     def value(self) -> Tensor:
         self.values = self.attn.to_v(self.others)
@@ -72,6 +73,20 @@ class LTX2Projections(Projections):
         if self.attn.to_gate_logits is None:
             return o
         return (heads(o, self.attn.head_dim) * self.gates.unsqueeze(-1)).flatten(2)
+
+
+class Turned(LTX2Projections):
+    """Normed, and turned by tables of this rank's tokens, as diffusers has them."""
+
+    def __init__(self, attn: Any, x: Tensor, others: Tensor, of_q: Tables | None, of_k: Tables | None):
+        super().__init__(attn, x, others)
+        self.of_q, self.of_k = of_q, of_k
+
+    def query(self) -> Tensor:
+        return self._turned(self.attn.norm_q, self.attn.to_q(self.x), self.of_q)
+
+    def key(self) -> Tensor:
+        return self._turned(self.attn.norm_k, self.attn.to_k(self.others), self.of_k)
 
     def _turned(self, norm: Any, x: Tensor, tables: Tables | None) -> Tensor:
         y = norm(x).to(x.dtype)
@@ -103,21 +118,25 @@ class LTX2Processor(Processor):
         if self.keys is None:
             given = (encoder_hidden_states, attention_mask, query_rotary_emb, key_rotary_emb)
             return self.original(attn, hidden_states, *given)
-        others = hidden_states if encoder_hidden_states is None else encoder_hidden_states
-        of_k = query_rotary_emb if key_rotary_emb is None else key_rotary_emb
-        projections = LTX2Projections(attn, hidden_states, others, query_rotary_emb, of_k)
+        if encoder_hidden_states is None:
+            projections = LTX2Projections(attn, hidden_states, hidden_states)
+        else:
+            tables = (query_rotary_emb, query_rotary_emb if key_rotary_emb is None else key_rotary_emb)
+            projections = Turned(attn, hidden_states, encoder_hidden_states, *tables)
         if all_perturbed is None:
             all_perturbed = perturbation_mask is not None and bool((perturbation_mask == 0).all())
         if all_perturbed:
             o = projections.value().flatten(2)
             projections.beside()
         else:
-            o = self._attended(attn, projections, attention_mask)
+            o = self._attended(attn, projections, query_rotary_emb, attention_mask)
             if perturbation_mask is not None:
                 o = torch.lerp(projections.values, o, perturbation_mask)
         return attn.to_out[1](attn.to_out[0](projections.gated(o)))
 
-    def _attended(self, attn: Any, projections: LTX2Projections, mask: Tensor | None) -> Tensor:
+    def _attended(
+        self, attn: Any, projections: LTX2Projections, rope: Tables | None, mask: Tensor | None
+    ) -> Tensor:
         def kernel(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
             if mask is not None:
                 layouts = (self._layout(attn, stream) for stream in (self.queries, self.keys))
@@ -130,8 +149,8 @@ class LTX2Processor(Processor):
             return self._to_all(projections)
         if self.queries != self.keys:
             return self._across(projections, kernel, mask)
-        norms = Norms(None, None)
-        return self.attention(projections, norms, None, mask, kernel, text=None, image=self.queries)
+        norms = Norms(attn.norm_q, attn.norm_k, all_heads=True, rope=_ROPES[attn.rope_type])
+        return self.attention(projections, norms, rope, mask, kernel, text=None, image=self.queries)
 
     def _to_all(self, projections: LTX2Projections) -> Tensor:
         """To other tokens, of which every rank gets all."""
@@ -158,13 +177,23 @@ class LTX2Processor(Processor):
         return Layout(1, 0, self.parallel.tokens[stream], attn.heads, attn.heads, 1, self.parallel.group.size)
 
 
+def _hooks(transformer: Any, parallel: Parallel) -> list[Removable]:
+    def own_angles(module: Any, args: Any, output: Tables) -> Tables:
+        """As the exchange takes them, for attention to oneself: of this rank's tokens, of each head."""
+        if module.rope_type == "split":
+            by_head = [table.transpose(1, 2) for table in output]
+        else:  # each number twice
+            by_head = [table[..., ::2].unflatten(-1, (module.num_attention_heads, -1)) for table in output]
+        place = parallel.place(by_head[0].shape[1])
+        own = (table.narrow(1, *place).float() for table in by_head)
+        cosine, sine = (may_vary(x.clone(memory_format=torch.contiguous_format), 1) for x in own)
+        return cosine, sine
+
+    return [one.register_forward_hook(own_angles) for one in (transformer.rope, transformer.audio_rope)]
+
+
 def _plan(transformer: nn.Module) -> Plan:
-    tables = {
-        "rope": "image",
-        "audio_rope": "audio",
-        "cross_attn_rope": "image",
-        "cross_attn_audio_rope": "audio",
-    }
+    tables = {"cross_attn_rope": "image", "cross_attn_audio_rope": "audio"}
     return (
         Split("", "hidden_states", 1, 3, "image"),
         Split("", "audio_hidden_states", 1, 3, "audio"),
@@ -186,6 +215,7 @@ FAMILY = Family(
     model="LTX2VideoTransformer3DModel",
     processors={"LTX2AudioVideoAttnProcessor": LTX2Processor, "LTX2PerturbedAttnProcessor": LTX2Processor},
     plan=_plan,
+    hooks=_hooks,
     check=check,
     splits_samples=False,
 )
