@@ -224,6 +224,7 @@ def check_models(check: Check) -> None:
             check.facts[f"{name}, {heads} heads: differs by"] = away
     with torch.inference_mode():
         check.facts["models with a plan: differ by"] = gpu_models.require_plans(check.device)
+        check.facts["split keys: differ by"] = gpu_models.require_split_keys(check.device)
 
 
 def check_pictures(check: Check) -> None:

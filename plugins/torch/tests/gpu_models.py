@@ -13,6 +13,8 @@ import all_models
 import dit_torch
 import tiny
 import tiny_models
+from dit_torch.attention import attend
+from dit_torch.split_keys import attend_to_parts
 
 SCHEDULES = ("flat", "v-first", "pipelined")
 
@@ -57,6 +59,23 @@ def require_plans(device: torch.device) -> dict[str, float]:
     for name, away in told.items():
         assert isinstance(away, float) and away < all_models.TOLERANCE, f"{name}: {away}"
     return told  # type: ignore[return-value]
+
+
+def require_split_keys(device: torch.device) -> float:
+    """Keys stay where they are: near attention to all of them, in bf16. Returns the largest distance."""
+    model = tiny.wan(3).to(device)
+    dit_torch.enable(model)
+    parallel = model._dit_torch.parallel
+    q, k, v = (2 * tiny.noise(2, rows, 4, 64, seed=rows).to(device) for rows in (126, 2001, 2002))
+    v = v[:, :2001]
+    right = attend(q, k, v)
+    q, k, v = (x.bfloat16() for x in (q, k, v))
+    own = (x.narrow(1, *parallel.place(2001)) for x in (k, v))
+    found = attend_to_parts(q, *own, 2001, parallel).float()
+    away, whole = (float((x - right).abs().max()) for x in (found, attend(q, k, v).float()))
+    dit_torch.disable(model)
+    assert away < 2 * whole, f"differs by {away:.3g}; attention to all keys in bf16 by {whole:.3g}"
+    return away
 
 
 def rules(level: str, *which: dict[str, Any]) -> str:
