@@ -227,6 +227,13 @@ def check_models(check: Check) -> None:
         check.facts["split keys: differ by"] = gpu_models.require_split_keys(check.device)
 
 
+def check_guided_graph(check: Check) -> None:
+    """A guided step as one CUDA graph, each branch on half of the ranks."""
+    if check.size % 2 == 0:
+        with torch.inference_mode():
+            gpu_models.require_guided_graphs(check.device)
+
+
 def check_pictures(check: Check) -> None:
     """Policies in whole models: rules for tokens, a budget of memory, other numbers of steps."""
     near = check.nearest_level()
@@ -403,6 +410,7 @@ CHECKS = {
     "pictures": check_pictures,
     "digests": gpu_alike.check_digests,
     "alike": gpu_alike.check_alike,
+    "guided_graph": check_guided_graph,
     "failure": gpu_failure.check_failure,
     "images": check_images,
     "killed": check_killed,
