@@ -173,5 +173,4 @@ FAMILY = Family(
     plan=_plan,
     hooks=_hooks,
     check=check,
-    splits_samples=False,
 )
