@@ -133,9 +133,9 @@ def _output(attn: Any, o: Tensor, gates: Tensor | None) -> Tensor:
 
 
 def _processor(parallel: Parallel, layer: int, original: Any, where: str) -> Any:
-    ours = {"attn1": LTX2Processor, "video_to_audio_attn": LTX2AudioProcessor}
-    make = ours.get(where.rsplit(".", 1)[-1])
-    return original if make is None else make(parallel, layer, original, where)
+    block, name = where.split(".")[-2:]
+    make = {"attn1": LTX2Processor, "video_to_audio_attn": LTX2AudioProcessor}.get(name)
+    return original if make is None else make(parallel, int(block), original, where)
 
 
 def _hooks(transformer: Any, parallel: Parallel) -> list[Removable]:
@@ -173,4 +173,5 @@ FAMILY = Family(
     plan=_plan,
     hooks=_hooks,
     check=check,
+    layers=lambda transformer: len(transformer.transformer_blocks),
 )
