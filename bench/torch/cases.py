@@ -131,14 +131,16 @@ def _hunyuan15(
     return make
 
 
-def _ltx2(frames: int, rows: int, columns: int, audio: int, text: int = 1024, width: int = 3840) -> Callable[[torch.device], Inputs]:
+def _ltx2(
+    frames: int, rows: int, columns: int, audio: int, text: int = 1024, width: int = 3840, samples: int = 1
+) -> Callable[[torch.device], Inputs]:
     def make(device: torch.device) -> Inputs:
         return {
-            "hidden_states": _random(device, 1, frames * rows * columns, 128),
-            "audio_hidden_states": _random(device, 1, audio, 128),
-            "encoder_hidden_states": _random(device, 1, text, width),
-            "audio_encoder_hidden_states": _random(device, 1, text, width),
-            "timestep": torch.tensor([600.0], device=device),
+            "hidden_states": _random(device, samples, frames * rows * columns, 128),
+            "audio_hidden_states": _random(device, samples, audio, 128),
+            "encoder_hidden_states": _random(device, samples, text, width),
+            "audio_encoder_hidden_states": _random(device, samples, text, width),
+            "timestep": torch.full((samples,), 600.0, device=device),
             "num_frames": frames,
             "height": rows,
             "width": columns,
@@ -185,6 +187,8 @@ CASES: dict[str, Case] = {
              ("HunyuanVideo15TransformerBlock",), "HunyuanVideo 1.5, 848x480, 121 frames: 49290 + 320 tokens, 16 heads"),
         Case("ltx2-720p", "LTX2VideoTransformer3DModel", {}, _ltx2(16, 22, 40, 126), ("LTX2VideoTransformerBlock",),
              "LTX-2, 1280x704, 121 frames: 14080 tokens of video and 126 of audio, 32 heads"),
+        Case("ltx2-720p-guided", "LTX2VideoTransformer3DModel", {}, _ltx2(16, 22, 40, 126, samples=2), ("LTX2VideoTransformerBlock",),
+             "the same, both branches in a pass"),
     )
 }  # fmt: skip
 

@@ -45,8 +45,8 @@ class Preparation {
  public:
   Preparation(int element_type, int weight_type, int norm, int rope, std::int64_t tokens, std::int64_t heads,
               std::int64_t dim)
-      : how_{sizeof(dit_prepare), element_type, norm,   rope, 0, 1e-6, nullptr, nullptr,
-             weight_type,         nullptr,      nullptr},
+      : how_{sizeof(dit_prepare), element_type, norm,    rope, 0, 1e-6, nullptr, nullptr,
+             weight_type,         nullptr,      nullptr, 0,    0, 0},
         weight_(numbers(weight_type, (norm == DIT_NORM_TOKEN ? heads : 1) * dim, 11)),
         text_weight_(numbers(weight_type, (norm == DIT_NORM_TOKEN ? heads : 1) * dim, 12)),
         cosine_(table(tokens, dim, false)),

@@ -298,10 +298,15 @@ typedef struct dit_prepare {
                            after the other do; 0: it is not */
   double epsilon;     /**< at least 0 */
   const void* weight; /**< [head_dim], with DIT_NORM_TOKEN [heads, head_dim]; null: ones */
-  const void* text_weight; /**< of text tokens; null: as `weight` */
-  int weight_type;         /**< of both: DIT_ELEMENT_FP32, or the element_type */
-  const float* cosine;     /**< [tokens, head_dim / 2], all tokens in the order of the joint sequence */
-  const float* sine;       /**< likewise */
+  const void* text_weight;    /**< of text tokens; null: as `weight` */
+  int weight_type;            /**< of both: DIT_ELEMENT_FP32, or the element_type */
+  const float* cosine;        /**< [tokens, head_dim / 2], all tokens in the order of the joint sequence */
+  const float* sine;          /**< likewise */
+  int64_t angle_batch_stride; /**< with any of these three cosine and sine are of the source's own numbers:
+                                   [batch, rows, heads, head_dim / 2] (LTX-2), and these are their strides, as
+                                   dit_tensor has them; 0: the same for all */
+  int64_t angle_row_stride;   /**< from row to row */
+  int64_t angle_head_stride;  /**< from head to head */
 } dit_prepare;
 
 /** Where an exchange takes place. Layer, step and branch are the same on all ranks. */
@@ -315,9 +320,10 @@ typedef struct dit_transfer_call {
   int device;         /**< device number, the same in all calls of a session; with a wire the thread's current
                            device when the transfer was made; 0 for host memory */
   void* stream;       /**< device stream on which everything is put; null: the default one */
-  const dit_prepare* prepare; /**< null: the numbers travel as they are. Alike on all ranks, but for pointers.
-                                   Not for DIT_GATHER_OUTPUT. Where the target is bound the numbers go from
-                                 the kernel right into the peers' targets; else through a dense copy */
+  const dit_prepare*
+      prepare; /**< null: the numbers travel as they are. Alike on all ranks, but for pointers and strides.
+                    Not for DIT_GATHER_OUTPUT. Where the target is bound the numbers go from
+                  the kernel right into the peers' targets; else through a dense copy */
 } dit_transfer_call;
 
 /** Prepares a transfer between the session's ranks. Collective: all ranks make the same transfers in the same

@@ -1,5 +1,6 @@
 #include "c_interface/prepare.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -16,7 +17,7 @@ void require_one_of(const char* name, int value, int least, int most) {
   }
 }
 
-void check(const dit_prepare& prepare, std::int64_t head_dim, std::size_t element_bytes) {
+void check(const dit_prepare& prepare, const TensorShape& shape, std::size_t element_bytes) {
   require_one_of("element_type", prepare.element_type, DIT_ELEMENT_FP32, DIT_ELEMENT_FP16);
   const std::size_t bytes = prepare.element_type == DIT_ELEMENT_FP32 ? 4 : 2;
   if (bytes != element_bytes) {
@@ -39,13 +40,21 @@ void check(const dit_prepare& prepare, std::int64_t head_dim, std::size_t elemen
   if (prepare.rope == DIT_ROPE_NONE) {
     return;
   }
-  if (head_dim % 2 != 0) {
+  if (shape.head_dim % 2 != 0) {
     throw std::invalid_argument("call->prepare->rope = " + std::to_string(prepare.rope) +
                                 ": expected DIT_ROPE_NONE (0) with a head_dim of " +
-                                std::to_string(head_dim));
+                                std::to_string(shape.head_dim));
   }
-  (void)required(prepare.cosine, "call->prepare->cosine");
-  (void)required(prepare.sine, "call->prepare->sine");
+  if (shape.rows > 0) {
+    (void)required(prepare.cosine, "call->prepare->cosine");
+    (void)required(prepare.sine, "call->prepare->sine");
+  }
+  const std::int64_t least =
+      std::min({prepare.angle_batch_stride, prepare.angle_row_stride, prepare.angle_head_stride});
+  if (least < 0) {
+    throw std::invalid_argument("call->prepare has a stride of angles of " + std::to_string(least) +
+                                ": expected 0 or more");
+  }
 }
 
 int to_int(std::int64_t value, const char* name) {
@@ -66,6 +75,20 @@ void place_tokens(PrepareJob& job, const UlyssesLayout& layout, int rank) {
   job.text_end = job.text_begin + static_cast<int>(text.size());
   job.text_token = text.begin - job.text_begin + (text_first ? 0 : shape.image_tokens);
   job.image_token = image.begin + (text_first ? shape.text_tokens - text.size() : 0);
+  job.angle_token = shape.head_dim / 2;
+}
+
+/// Where the angles of a number are: with strides a row's own, else its token's.
+void place_angles(PrepareJob& job, const dit_prepare& prepare) {
+  job.cosine = prepare.cosine;
+  job.sine = prepare.sine;
+  if (prepare.angle_batch_stride == 0 && prepare.angle_row_stride == 0 && prepare.angle_head_stride == 0) {
+    return;
+  }
+  job.angle_batch = prepare.angle_batch_stride;
+  job.angle_token = prepare.angle_row_stride;
+  job.angle_head = prepare.angle_head_stride;
+  job.text_token = job.image_token = 0;
 }
 
 }  // namespace
@@ -85,7 +108,7 @@ PrepareJob job_of(const dit_prepare* prepare, const UlyssesLayout& layout, Atten
   if (prepare == nullptr) {
     return job;
   }
-  check(*prepare, shape.head_dim, element_bytes);
+  check(*prepare, shape, element_bytes);
   job.norm = static_cast<Norm>(prepare->norm);
   job.rope = static_cast<Rope>(prepare->rope);
   job.round_norm = prepare->round_norm != 0;
@@ -93,9 +116,8 @@ PrepareJob job_of(const dit_prepare* prepare, const UlyssesLayout& layout, Atten
   job.epsilon = static_cast<float>(prepare->epsilon);
   job.weight = prepare->weight;
   job.text_weight = prepare->text_weight != nullptr ? prepare->text_weight : prepare->weight;
-  job.cosine = prepare->cosine;
-  job.sine = prepare->sine;
   place_tokens(job, layout, rank);
+  place_angles(job, *prepare);
   return job;
 }
 

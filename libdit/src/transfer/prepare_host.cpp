@@ -72,7 +72,9 @@ int team_lanes(const PrepareJob& job, std::size_t element_bytes) {
       std::numeric_limits<int>::max() / 2;  // a step beyond the last is a number, too
   if (!shape || units > most || !is_wide(job, element_bytes)) return 0;
   const int elements = static_cast<int>(16 / element_bytes);
-  return lies_in(job, element_bytes, elements) ? job.head_dim / elements : 0;
+  const bool angles = aligned(job.cosine, 16) && aligned(job.sine, 16) &&
+                      (job.angle_batch | job.angle_token | job.angle_head) % 4 == 0;
+  return angles && lies_in(job, element_bytes, elements) ? job.head_dim / elements : 0;
 }
 
 void prepare_on_host(const PrepareJob& job, int element_type) {

@@ -35,9 +35,10 @@
  * memory (the Python package dit_torch tells Inductor so). One start of a `what` is under way at a time.
  *
  * `norm` (dit_norm), `rope` (dit_rope), `epsilon`, `round_norm` and the tensors `weight`, `text_weight` (fp32
- * or the element type), `cosine` and `sine` (fp32, [tokens, head_dim / 2], all tokens of the joint sequence)
- * are those of dit_prepare: RMSNorm and rotary position embedding on the way. Not for value's and output's
- * `what` = 3; `scatter_qkv` does so with q and k.
+ * or the element type), `cosine` and `sine` (fp32, [tokens, head_dim / 2], all tokens of the joint sequence;
+ * or [batch, rows, heads, head_dim / 2] of x's own, with any strides whose last is 1, not all others 0) are
+ * those of dit_prepare: RMSNorm and rotary position embedding on the way. Not for value's and output's `what`
+ * = 3; `scatter_qkv` does so with q and k.
  *
  * `all_to_all` is torch.distributed's all_to_all_single: rows of the first dimension, `output_splits` and
  * `input_splits` of them from and to each rank; empty lists: even parts. Not under graph capture unless the
@@ -70,7 +71,7 @@
 extern "C" {
 #endif
 
-#define DIT_TORCH_VERSION 8 /**< of this interface and of the operators' schemas */
+#define DIT_TORCH_VERSION 9 /**< of this interface and of the operators' schemas */
 
 /** What a group without MPI stands on; see dit/bootstrap.h. */
 struct dit_bootstrap;

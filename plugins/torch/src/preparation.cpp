@@ -61,7 +61,34 @@ void add_norm(dit_prepare& how, const Preparation& given, const Attention& atten
   how.text_weight = text.data_ptr();
 }
 
-void add_rope(dit_prepare& how, const Preparation& given, const Attention& attention) {
+bool are_own_angles(const at::Tensor& x, const Attention& attention, const Sizes& source) {
+  const Sizes sizes = {source[0], source[1], source[2], source[3] / 2};
+  const bool apart = x.dim() == 4 && x.stride(0) + x.stride(1) + x.stride(2) > 0;
+  return apart && x.sizes() == at::IntArrayRef(sizes) && (x.stride(3) == 1 || sizes[3] == 1) &&
+         x.scalar_type() == at::kFloat && x.device() == attention.torch_device();
+}
+
+/// Of each number of the source.
+void add_own_angles(dit_prepare& how, const at::Tensor& cosine, const at::Tensor& sine,
+                    const Attention& attention, const Sizes& source) {
+  if (!are_own_angles(cosine, attention, source) || !are_own_angles(sine, attention, source) ||
+      cosine.strides() != sine.strides()) {
+    std::ostringstream words;
+    words << "cosine and sine are tensors " << cosine.sizes() << " and " << sine.sizes() << " of "
+          << cosine.scalar_type() << " on " << cosine.device() << " with strides " << cosine.strides()
+          << " and " << sine.strides() << ": expected of both " << at::IntArrayRef(source)
+          << ", with half of the last, of Float on " << attention.torch_device()
+          << ", with the same strides, the last 1";
+    refuse(words.str());
+  }
+  how.cosine = cosine.data_ptr<float>();
+  how.sine = sine.data_ptr<float>();
+  how.angle_batch_stride = cosine.stride(0);
+  how.angle_row_stride = cosine.stride(1);
+  how.angle_head_stride = cosine.stride(2);
+}
+
+void add_rope(dit_prepare& how, const Preparation& given, const Attention& attention, const Sizes& source) {
   if (given.rope == DIT_ROPE_NONE) {
     require_absent("cosine", given.cosine, "rope");
     require_absent("sine", given.sine, "rope");
@@ -69,6 +96,7 @@ void add_rope(dit_prepare& how, const Preparation& given, const Attention& atten
   }
   if (!given.cosine.has_value() || !given.sine.has_value())
     refuse("cosine or sine is None with rope = " + std::to_string(given.rope) + ": expected both");
+  if (given.cosine->dim() == 4) return add_own_angles(how, *given.cosine, *given.sine, attention, source);
   const std::int64_t numbers =
       (attention.shape.text_tokens + attention.shape.image_tokens) * (attention.shape.head_dim / 2);
   how.cosine = checked("cosine", *given.cosine, numbers, attention, false).data_ptr<float>();
@@ -89,7 +117,7 @@ std::optional<dit_prepare> to_prepare(const Preparation& given, const Attention&
   how.round_norm = given.round_norm ? 1 : 0;
   how.epsilon = given.epsilon;
   add_norm(how, given, attention, source);
-  add_rope(how, given, attention);
+  add_rope(how, given, attention, source);
   if (given.norm == DIT_NORM_NONE && given.rope == DIT_ROPE_NONE) return std::nullopt;
   if (what == DIT_GATHER_OUTPUT)
     refuse("norm = " + std::to_string(given.norm) + ", rope = " + std::to_string(given.rope) +

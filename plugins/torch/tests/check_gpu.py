@@ -32,20 +32,32 @@ import gpu_policy
 import tiny
 from dit_torch.layout import even_part
 from gpu_ranks import Check, require_same
-from operator_cases import CASES, KEY, OUTPUT, QUERY, VALUE, Case, moved, preparation, source
+from operator_cases import (
+    CASES,
+    KEY,
+    OUTPUT,
+    QUERY,
+    VALUE,
+    Case,
+    moved,
+    preparation,
+    source,
+    with_own_angles,
+)
 
 FLUX = Case(1, 512, 4096, 24, 24, 128)
+LTX2 = (Case(2, 0, 517, 32, 32, 128), Case(1, 0, 63, 32, 32, 64))  # video and audio
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 dit = torch.ops.dit
 
 
 def check_bits(check: Check) -> None:
     """All operators, shapes and types: the host's bits."""
-    for number, case in enumerate(CASES):
+    for number, case in enumerate((*CASES, *LTX2, *LTX2[::-1])):
         for dtype in DTYPES:
             ours, host = check.exchange(case, dtype), check.exchange(case, dtype, on_host=True)
             words = f"case {number} of {dtype}"
-            norm, rope = (number % 3, 1 + number % 2)
+            norm, rope = number % 3 if number < len(CASES) else 2, 1 + number % 2
             how_q = preparation(case, norm, rope, dtype, case.heads)
             # Of all heads there is one weight for queries and keys only where they have as many.
             together = how_q if case.heads == case.kv_heads or norm != 2 else {}
@@ -59,8 +71,8 @@ def check_bits(check: Check) -> None:
             )
             for what, (a, b) in enumerate(zip(given, right, strict=True)):
                 require_same(f"{words}: scatter_qkv, {what}", a, b)
-            for what in (QUERY, KEY, VALUE, OUTPUT):
-                how = how_q if what == QUERY else {}
+            own = with_own_angles(how_q, x[QUERY])
+            for what, how in ((QUERY, how_q), (QUERY, own), (KEY, {}), (VALUE, {}), (OUTPUT, {})):
                 a = dit.exchange(y[what], ours, what, 0, **moved(how, check.device))
                 require_same(f"{words}: exchange {what}", a, dit.exchange(x[what], host, what, 0, **how))
             require_same(f"{words}: gather", dit.gather(y[OUTPUT], ours, 0), dit.gather(x[OUTPUT], host, 0))
@@ -212,6 +224,14 @@ def check_models(check: Check) -> None:
             check.facts[f"{name}, {heads} heads: differs by"] = away
     with torch.inference_mode():
         check.facts["models with a plan: differ by"] = gpu_models.require_plans(check.device)
+        check.facts["split keys: differ by"] = gpu_models.require_split_keys(check.device)
+
+
+def check_guided_graph(check: Check) -> None:
+    """A guided step as one CUDA graph, each branch on half of the ranks."""
+    if check.size % 2 == 0:
+        with torch.inference_mode():
+            gpu_models.require_guided_graphs(check.device)
 
 
 def check_pictures(check: Check) -> None:
@@ -390,6 +410,7 @@ CHECKS = {
     "pictures": check_pictures,
     "digests": gpu_alike.check_digests,
     "alike": gpu_alike.check_alike,
+    "guided_graph": check_guided_graph,
     "failure": gpu_failure.check_failure,
     "images": check_images,
     "killed": check_killed,

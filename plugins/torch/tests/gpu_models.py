@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -13,6 +14,8 @@ import all_models
 import dit_torch
 import tiny
 import tiny_models
+from dit_torch.attention import attend
+from dit_torch.split_keys import attend_to_parts
 
 SCHEDULES = ("flat", "v-first", "pipelined")
 
@@ -57,6 +60,58 @@ def require_plans(device: torch.device) -> dict[str, float]:
     for name, away in told.items():
         assert isinstance(away, float) and away < all_models.TOLERANCE, f"{name}: {away}"
     return told  # type: ignore[return-value]
+
+
+def require_split_keys(device: torch.device) -> float:
+    """Keys stay where they are: near attention to all of them, in bf16. Returns the largest distance."""
+    model = tiny.wan(3).to(device)
+    dit_torch.enable(model)
+    parallel = model._dit_torch.parallel
+    q, k, v = (2 * tiny.noise(2, rows, 4, 64, seed=rows).to(device) for rows in (126, 2001, 2002))
+    v = v[:, :2001]
+    right = attend(q, k, v)
+    q, k, v = (x.bfloat16() for x in (q, k, v))
+    own = (x.narrow(1, *parallel.place(2001)) for x in (k, v))
+    found = attend_to_parts(q, *own, 2001, parallel).float()
+    away, whole = (float((x - right).abs().max()) for x in (found, attend(q, k, v).float()))
+    dit_torch.disable(model)
+    assert away < 2 * whole, f"differs by {away:.3g}; attention to all keys in bf16 by {whole:.3g}"
+    return away
+
+
+def require_guided_graphs(device: torch.device) -> None:
+    """A guided step on halves of the ranks as one CUDA graph: its replays have the step's bits, in turn with
+    steps that are none. Of branches in a call each, and of both in one."""
+    for branches in (("cond", "uncond"), ("",)):
+        model = tiny.flux(4).to(device)
+        given = {
+            branch: _moved(tiny.flux_inputs(batch=3 - len(branches), seed=seed), device)
+            for seed, branch in enumerate(branches)
+        }
+
+        def step(model: Any = model, given: dict[str, Any] = given) -> Tensor:
+            outputs = []
+            for branch, arguments in given.items():
+                with model.cache_context(branch) if branch else contextlib.nullcontext():
+                    outputs.append(_output(model, arguments))
+            return outputs[0] + 3 * outputs[-1]
+
+        one = step()
+        dit_torch.enable(model, cfg_parallel=True)
+        right = [step() for _ in range(3)][-1].clone()
+        assert (right - one).abs().max() < 1e-4
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            result = step()
+        for replay in range(50):
+            result.zero_()
+            graph.replay()
+            assert torch.equal(result, right), f"{branches}, replay {replay}: other bits"
+            if replay % 10 == 0:
+                assert torch.equal(step(), right), f"{branches}, behind replay {replay}: other bits"
+        del graph, result
+        dit_torch.disable(model)
 
 
 def rules(level: str, *which: dict[str, Any]) -> str:

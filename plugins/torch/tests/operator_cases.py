@@ -89,6 +89,14 @@ def preparation(case: Case, norm: int, rope: int, dtype: torch.dtype, heads: int
     return how
 
 
+def with_own_angles(how: dict[str, object], x: Tensor) -> dict[str, object]:
+    """The same with angles of each of x's numbers, whose heads lie before its rows."""
+    batch, rows, heads, head_dim = x.shape
+    made = torch.Generator().manual_seed(8)
+    angle = 4 * torch.randn(batch, heads, rows, head_dim // 2, generator=made).transpose(1, 2)
+    return how | {"cosine": angle.cos(), "sine": angle.sin()}
+
+
 def moved(how: dict[str, object], device: torch.device) -> dict[str, object]:
     """The same with tensors elsewhere."""
     return {key: value.to(device) if isinstance(value, Tensor) else value for key, value in how.items()}

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+import all_models
 import dit_torch
 import ranks
 import tiny
@@ -268,6 +269,39 @@ def _two_models() -> tuple[np.ndarray, np.ndarray]:
 def test_models_share_halves() -> None:
     for one, every in ranks.run(2, _two_models):
         np.testing.assert_allclose(every, one, rtol=0, atol=1e-5)
+
+
+def _video_and_audio() -> tuple[list[float], list[str]]:
+    """Of LTX-2, which returns two all_models.tensors: both branches in a call, a call by itself, in turn."""
+    far, told = [], []
+    for name in ("LTX2VideoTransformer3DModel", "LTX2VideoTransformer3DModel-perturbed"):
+        model = TINY[name].make()
+        calls = [TINY[name].inputs(batch) for batch in (2, 1, 2, 4)]
+        with torch.no_grad():
+            one = [all_models.tensors(model(**given)) for given in calls]
+            for options in ({"cfg_parallel": True}, {"parallel": "auto"}):
+                dit_torch.enable(model, **options)
+                for given, right in zip(calls, one, strict=True):
+                    with model.cache_context("cond_uncond"):
+                        found = model(**given)
+                    far += [all_models.away([found.sample, found.audio_sample], right)]
+                    far += [all_models.away(all_models.tensors(model(**given, return_dict=False)), right)]
+                for branch in ("cond", "uncond", "cond", "uncond"):  # in a call each they stay together
+                    with model.cache_context(branch):
+                        far += [all_models.away(all_models.tensors(model(**calls[1])), one[1])]
+                told += [dit_torch.report(model).parallel]
+                dit_torch.disable(model)
+    return far, told
+
+
+@pytest.mark.skipif("LTX2VideoTransformer3DModel" not in installed(), reason="no LTX-2")
+@pytest.mark.parametrize("size", [2, 4])
+def test_samples_of_a_model_that_returns_two_tensors(size: int) -> None:
+    for far, told in ranks.run(size, _video_and_audio):
+        assert max(far) < all_models.TOLERANCE
+        for words in told:
+            assert "6 calls had an even number of samples" in words, words
+            assert "LTX2VideoTransformer3DModel returns 2 tensors" in words, words
 
 
 def _enable_twice() -> None:

@@ -12,7 +12,18 @@ from dit_torch.exchange import Exchange
 from dit_torch.group import Group
 from dit_torch.layout import Layout, even_part
 from dit_torch.sized import Kind, Sizes, finders
-from operator_cases import CASES, KEY, OUTPUT, QUERY, VALUE, Case, make, preparation, source
+from operator_cases import (
+    CASES,
+    KEY,
+    OUTPUT,
+    QUERY,
+    VALUE,
+    Case,
+    make,
+    preparation,
+    source,
+    with_own_angles,
+)
 
 pytestmark = pytest.mark.skipif(_library.path() is None, reason="libdit_torch.so is not there")
 CPU = torch.device("cpu")
@@ -32,8 +43,8 @@ def compare_with_reference() -> int:
         x = [source(name, case, what, number, torch.float32, group.rank) for what in range(4)]
         how = preparation(case, 1 + number % 2, 1 + number % 2, torch.float32, case.heads)
         ours, plain = torch.ops.dit, torch.ops.dit_reference
-        for what in range(4):
-            given = how if what == QUERY else {}
+        own = with_own_angles(how, x[QUERY])
+        for what, given in ((QUERY, how), (QUERY, own), (KEY, {}), (VALUE, {}), (OUTPUT, {})):
             token = ours.start(x[what], name, what, 0, **given)
             right = plain.finish(plain.start(x[what], name, what, 0, **given), name, what, 0)
             torch.testing.assert_close(ours.finish(token, name, what, 0), right, rtol=1e-5, atol=1e-6)
@@ -47,7 +58,7 @@ def compare_with_reference() -> int:
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_numbers_are_the_references(size: int) -> None:
-    assert ranks.run(size, compare_with_reference) == [4 * len(CASES)] * size
+    assert ranks.run(size, compare_with_reference) == [5 * len(CASES)] * size
 
 
 def asked_for_names() -> list[object]:
@@ -275,6 +286,7 @@ def refuse() -> list[str]:
         lambda: torch.ops.dit.exchange(x[:, 1:], name, QUERY, 0),
         lambda: torch.ops.dit.finish(x, name, VALUE, 0),
         lambda: make(group, "refused", CASES[0], torch.float32, CPU),
+        lambda: torch.ops.dit.exchange(x, name, QUERY, 0, rope=1, cosine=x, sine=x),
     ):
         try:
             call()
@@ -290,3 +302,4 @@ def test_errors_name_argument_value_and_expectation() -> None:
     assert "x (query) is a tensor [1, 39, 4, 8]" in words[1] and "expected [1, 40, 4, 8]" in words[1]
     assert "nothing is under way of value" in words[2]
     assert 'exchange = "refused" is in use' in words[3]
+    assert "cosine and sine are tensors [1, 40, 4, 8]" in words[4] and "with half of the last" in words[4]

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 import dit_torch
 import ranks
 import tiny
+import tiny_models
 from dit_torch._library import library
 
 CLOSE = 1e-5  # of the largest gradient of a parameter, in fp32
@@ -86,6 +87,29 @@ def test_gradients_are_those_of_one_process(size: int, cases: list[tuple[str, in
     """Of uneven heads and tokens, and where more ranks than heads share heads."""
     for told in ranks.run(size, _compare, cases):
         assert all(max(far) < CLOSE for far in told.values()), told
+
+
+def _with_audio() -> float:
+    """Of LTX-2, whose audio all ranks compute."""
+    entry = tiny_models.TINY["LTX2VideoTransformer3DModel-2.3"]
+    model = entry.make().train()
+
+    def gradients(model: Any) -> Gradients:
+        outputs = model(**entry.inputs(2), return_dict=False)
+        sum((x * tiny.noise(*x.shape, seed=11)).sum() for x in outputs).backward()
+        return _gradients(model)
+
+    right = gradients(copy.deepcopy(model))
+    dit_torch.enable(model)
+    gradients(model)
+    dit_torch.sum_gradients(model)
+    dit_torch.disable(model)
+    return _distance(_gradients(model), right)
+
+
+@pytest.mark.skipif("LTX2VideoTransformer3DModel" not in tiny_models.dit_classes(), reason="no LTX-2")
+def test_what_all_ranks_compute_counts_once() -> None:
+    assert max(ranks.run(3, _with_audio)) < CLOSE
 
 
 def _by_forward() -> list[float]:

@@ -145,6 +145,9 @@ static void misuse(dit_session* session, int rank, int ranks) {
           "element_type, 0");
   bad = good, bad.rope = DIT_ROPE_HALVES;
   refused(&bad, "dit_transfer_start: call->prepare->cosine is null");
+  const float angle = 0;
+  bad.cosine = bad.sine = &angle, bad.angle_head_stride = -1;
+  refused(&bad, "dit_transfer_start: call->prepare has a stride of angles of -1: expected 0 or more");
   transfer = output.transfer;
   call.source = dense(output.source, output.source_bytes);
   call.target = dense(output.target, output.target_bytes);

@@ -19,6 +19,7 @@ struct Setting {
   Norm norm;
   Rope rope;
   bool round_norm, weights_fp32;
+  bool own_angles = false;  // of each head of each row
 };
 
 template <class Element>
@@ -32,7 +33,8 @@ class Job {
     weight_ = numbers(2 * weights);
     std::uniform_real_distribution<float> angle(-4, 4);
     for (Element number : weight_) weight_fp32_.push_back(to_float(number) + 0.001F);
-    const std::size_t table = static_cast<std::size_t>((setting.rows + 5) * (setting.head_dim / 2));
+    const int rows = setting.own_angles ? setting.samples * setting.rows * setting.heads : setting.rows + 5;
+    const auto table = static_cast<std::size_t>(rows * (setting.head_dim / 2));
     for (std::size_t i = 0; i < table; ++i) {
       const float turned = angle(random_);
       cosine_.push_back(std::cos(turned));
@@ -104,6 +106,12 @@ class Job {
     job_.text_end = 3;
     job_.text_token = -1;
     job_.image_token = 4;
+    job_.angle_token = setting_.head_dim / 2;
+    if (setting_.own_angles) {
+      job_.text_token = job_.image_token = 0;
+      job_.angle_head = job_.angle_token * setting_.rows;  // heads before rows, as diffusers' tables are
+      job_.angle_batch = job_.angle_head * setting_.heads;
+    }
     job_.parts = 1;
     job_.part[0] = {
         target_.data(), std::int64_t{setting_.rows} * row, row, setting_.head_dim, 0, setting_.rows, 0,
@@ -139,9 +147,12 @@ class Job {
     }
     if (setting_.rope == Rope::none) return normed;
     std::vector<double> out = normed;
-    const std::size_t token = static_cast<std::size_t>(is_text(row) ? row - 1 : row + 4);
     const int half = dim / 2;
-    for (int head = 0; head < setting_.heads; ++head)
+    for (int head = 0; head < setting_.heads; ++head) {
+      const int own = (sample * setting_.heads + head) * setting_.rows + row;
+      const auto token = static_cast<std::size_t>(setting_.own_angles ? own
+                                                  : is_text(row)      ? row - 1
+                                                                      : row + 4);
       for (int pair = 0; pair < half; ++pair) {
         const bool halves = setting_.rope == Rope::halves;
         const auto a = static_cast<std::size_t>(head * dim + (halves ? pair : 2 * pair));
@@ -151,6 +162,7 @@ class Job {
         out[a] = normed[a] * c - normed[b] * s;
         out[b] = normed[b] * c + normed[a] * s;
       }
+    }
     return out;
   }
 
@@ -166,7 +178,9 @@ inline std::vector<Setting> all_settings() {
   for (const int dim : {2, 6, 30, 64, 72, 128, 256})
     for (const Norm norm : {Norm::none, Norm::head, Norm::token})
       for (const Rope rope : {Rope::none, Rope::interleaved, Rope::halves})
-        for (const bool fp32 : {false, true}) settings.push_back({2, 5, 3, dim, norm, rope, false, fp32});
+        for (const bool fp32 : {false, true})
+          for (const bool own : {false, true})
+            settings.push_back({2, 5, 3, dim, norm, rope, false, fp32, own});
   return settings;
 }
 

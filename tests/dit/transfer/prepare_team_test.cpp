@@ -70,7 +70,8 @@ std::vector<Setting> settings_of_teams() {
     for (const int heads : {1, 5, 13})  // less than a unit of heads, and more than two
       for (const Norm norm : {Norm::none, Norm::head, Norm::token})
         for (const Rope rope : {Rope::none, Rope::interleaved, Rope::halves})
-          settings.push_back({1, 4, heads, dim, norm, rope, heads == 5, heads != 13});
+          for (const bool own : {false, true})
+            settings.push_back({2, 4, heads, dim, norm, rope, heads == 5, heads != 13, own});
   return settings;
 }
 
@@ -124,6 +125,9 @@ TEST(PrepareTeam, IsForRowsOfSixteenBytes) {
   apart.part[0].target = job.target().data() + 4;
   EXPECT_EQ(team_lanes(apart, sizeof(Bf16)), 0);
   EXPECT_TRUE(is_wide(apart, sizeof(Bf16)));
+  apart = job.job();
+  apart.cosine += 1;
+  EXPECT_EQ(team_lanes(apart, sizeof(Bf16)), 0);
   apart = job.job();
   apart.head_dim = 96;
   EXPECT_EQ(team_lanes(apart, sizeof(Bf16)), 0);

@@ -43,8 +43,9 @@ struct PrepareJob {
   float epsilon;
   const void* weight;       ///< [head_dim], or with Norm::token [heads * head_dim]; null: ones
   const void* text_weight;  ///< of text rows
-  const float* cosine;      ///< [tokens, head_dim / 2]
+  const float* cosine;      ///< head_dim / 2 numbers for each token, at these strides
   const float* sine;
+  std::int64_t angle_batch, angle_token, angle_head;
   int text_begin, text_end;              ///< rows of a sample that are text
   std::int64_t text_token, image_token;  ///< what to add to a row for its token in the tables
   int parts;
@@ -124,9 +125,10 @@ class TokenRow {
     const Four own = normed(head, at, scale);
     if (job_.rope == Rope::none) return own;
     const std::int64_t token = row_ + (is_text() ? job_.text_token : job_.image_token);
-    const int half = job_.head_dim / 2;
-    const float* const cosine = job_.cosine + token * half;
-    const float* const sine = job_.sine + token * half;
+    const std::int64_t angles =
+        sample_ * job_.angle_batch + token * job_.angle_token + head * job_.angle_head;
+    const float* const cosine = job_.cosine + angles;
+    const float* const sine = job_.sine + angles;
     Four out{};
     if (job_.rope == Rope::interleaved) {
       for (int i = 0; i < kGroup; i += 2) {

@@ -1,7 +1,7 @@
 /// The rows of prepare.hpp, 16 bytes at a time: a team of `lanes` threads has a head's row, a lane the same
-/// numbers of every head, so that what the heads of a token have in common (weights, cosines, sines) is read
-/// once. For heads of 32, 64 and 128 numbers. Pure, host and device; the bits are TokenRow's, as squares are
-/// added in its order.
+/// numbers of every head, so that what the heads of a token have in common (weights, mostly cosines and
+/// sines) is read once. For heads of 32, 64 and 128 numbers. Pure, host and device; the bits are TokenRow's,
+/// as squares are added in its order.
 #pragma once
 
 #include <cstddef>
@@ -47,11 +47,15 @@ class TeamUnit {
       for_each_place([&](int, const Sixteen& x, Element* to) { *reinterpret_cast<Sixteen*>(to) = x; });
       return;
     }
-    const Numbers cosines = angles(job_.cosine);
-    const Numbers sines = angles(job_.sine);
+    Numbers cosines = angles(job_.cosine, 0);
+    Numbers sines = angles(job_.sine, 0);
     Numbers weight = weights(0);
     const float common = job_.norm == Norm::token ? scale_of_token() : 1.0F;
     for_each_place([&](int head, const Sixteen& from, Element* to) {
+      if (job_.angle_head != 0) {
+        cosines = angles(job_.cosine, head);
+        sines = angles(job_.sine, head);
+      }
       Numbers x = numbers(from);
       if (job_.norm == Norm::token) weight = weights(head);
       if (job_.norm != Norm::none) normalize(x, job_.norm == Norm::head ? scale_of_head(x) : common, weight);
@@ -72,6 +76,10 @@ class TeamUnit {
   };
   struct Numbers {
     float at[kNumbers];
+  };
+  template <int count>
+  struct alignas(count < 4 ? 8 : 16) Angles {
+    float at[count];
   };
 
   [[nodiscard]] DIT_HOST_DEVICE Sixteen raw(int head) const {
@@ -125,14 +133,20 @@ class TeamUnit {
   }
 
   /// Of a table, what a lane's numbers are multiplied by: one for each, or for each pair of them.
-  [[nodiscard]] DIT_HOST_DEVICE Numbers angles(const float* table) const {
+  [[nodiscard]] DIT_HOST_DEVICE Numbers angles(const float* table, int head) const {
     Numbers all{};
     if (job_.rope == Rope::none) return all;
-    const int half = job_.head_dim / 2;
     const std::int64_t token = row_ + (text_ ? job_.text_token : job_.image_token);
-    const bool pairs = job_.rope == Rope::interleaved;
-    const float* const from = table + token * half + (pairs ? at_ / 2 : at_ % half);
-    for (int i = 0; i < kNumbers; ++i) all.at[i] = from[pairs ? i / 2 : i];
+    const float* const from =
+        table + sample_ * job_.angle_batch + token * job_.angle_token + head * job_.angle_head;
+    if (job_.rope == Rope::interleaved) {
+      const Angles<kNumbers / 2> some = *reinterpret_cast<const Angles<kNumbers / 2>*>(from + at_ / 2);
+      for (int i = 0; i < kNumbers; ++i) all.at[i] = some.at[i / 2];
+    } else {
+      const Angles<kNumbers> some =
+          *reinterpret_cast<const Angles<kNumbers>*>(from + at_ % (job_.head_dim / 2));
+      for (int i = 0; i < kNumbers; ++i) all.at[i] = some.at[i];
+    }
     return all;
   }
 

@@ -15,7 +15,7 @@ import torch
 
 from .processes import numbering
 
-VERSION = 8  # DIT_TORCH_VERSION
+VERSION = 9  # DIT_TORCH_VERSION
 IMAGE_FIRST, TEXT_REPLICATED = 1, 2  # dit_layout_flags
 ELEMENT_TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 MEMORY_KINDS = {"cpu": 0, "cuda": 1}

@@ -13,7 +13,7 @@ by all ranks together (parallel = "auto").
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -85,7 +85,8 @@ class GuidanceBranches:
 
     def text(self) -> str:
         """For report()."""
-        return text_of(self.calls.counts, self.halves.whole.size, self.whole is not None, self.reason)
+        reason = self.reason or self._several
+        return text_of(self.calls.counts, self.halves.whole.size, self.whole is not None, reason)
 
     @no_graph_alone
     def _begin(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -96,7 +97,8 @@ class GuidanceBranches:
     def _decide(self, given: dict[str, Any]) -> None:
         """Who computes the call: before its inputs are split."""
         self.size = Size(given["hidden_states"].shape, given["hidden_states"].dtype)
-        call = Call(self.context if self.context in BRANCHES else None, self.size)
+        # What goes from half to half in two calls is one tensor.
+        call = Call(self.context if self.context in BRANCHES and not self._several else None, self.size)
         if self.whole is None:
             self.role = self.calls.next(call, self.splits)
             return
@@ -109,7 +111,7 @@ class GuidanceBranches:
             return "halves have no gradients"
         if keeps_tokens(self.model, given):
             return "a cache keeps what ranks have computed of their tokens"
-        return self._several
+        return ""
 
     def _context(self, original: Any) -> Any:
         @contextmanager
@@ -157,18 +159,21 @@ class GuidanceBranches:
         self._compare(arguments, f"{self.context}, {self.role.value}")
         if self.role is Role.FIRST:
             return _returned(self._first(arguments), as_tuple)
-        if self.role is Role.ALONE and self.whole is not None:
-            return self._together(arguments)
-        output = self._half_of_samples(arguments) if self.role is Role.SAMPLES else self._by_both(arguments)
+        if self.role is Role.SAMPLES:
+            return self._half_of_samples(arguments)
+        output = self._run(arguments) if self.whole is not None else self._by_both(arguments)
         self._note(output)
-        return _returned(output, as_tuple)
+        return output
 
     @torch.compiler.disable
-    def _note(self, output: Tensor) -> None:
+    def _note(self, output: Any) -> None:
         """Where calls of this size come in twos the next ones give the like."""
         assert self.size is not None
-        if self.size in self.calls.pairs:
-            self.outputs[self.size] = output.shape, output.dtype
+        found = tensors(output)
+        if len(found) != 1:
+            self._several = f"{type(self.model).__name__} returns {len(found)} tensors"
+        elif self.size in self.calls.pairs:
+            self.outputs[self.size] = found[0].shape, found[0].dtype
 
     @_around_graphs
     def _compare(self, arguments: dict[str, Any], role: str) -> None:
@@ -183,34 +188,19 @@ class GuidanceBranches:
 
     @_around_graphs
     def _compute(self, arguments: dict[str, Any]) -> Tensor:
+        """The one tensor of a call of two."""
         arguments["return_dict"] = False
-        outputs = self._run(arguments)
-        if len(outputs) != 1:
-            raise ValueError(
-                f"cfg_parallel = True: {type(self.model).__name__} returns {len(outputs)} tensors; expected "
-                "a model that returns one"
-            )
-        return outputs[0]
-
-    @_around_graphs
-    def _together(self, arguments: dict[str, Any]) -> Any:
-        """By all ranks."""
-        output = self._run(arguments)
-        found = tensors(output)
-        if len(found) == 1:
-            self._note(found[0])
-        else:
-            self._several = f"{type(self.model).__name__} returns {len(found)} tensors"
+        (output,) = self._run(arguments)
         return output
 
     @_around_graphs
-    def _by_both(self, arguments: dict[str, Any]) -> Tensor:
-        output = self._compute(arguments)
+    def _by_both(self, arguments: dict[str, Any]) -> Any:
+        output = self._run(arguments)
         if self.half.exchanges.exact:
             self.halves.meet()
             return output
         # What they have sent before differs: one of them computes this branch else, and knows more of it.
-        return self.halves.gather(output)[int(self.calls.follows)]
+        return _changed(output, lambda x: self.halves.gather(x)[int(self.calls.follows)])
 
     @_around_graphs
     def _first(self, arguments: dict[str, Any]) -> Tensor:
@@ -237,14 +227,22 @@ class GuidanceBranches:
         return output
 
     @_around_graphs
-    def _half_of_samples(self, arguments: dict[str, Any]) -> Tensor:
+    def _half_of_samples(self, arguments: dict[str, Any]) -> Any:
         assert self.size is not None
         samples = self.size.shape[0]
         own = slice(0, samples // 2) if self.halves.number == 0 else slice(samples // 2, samples)
         for name, value in arguments.items():
             if name not in _OF_ALL:
                 arguments[name] = _part(value, samples, own, name in _LISTS)
-        return self.halves.gather(self._compute(arguments)).flatten(0, 1)
+        return _changed(self._run(arguments), lambda x: self.halves.gather(x).flatten(0, 1))
+
+
+@torch.compiler.disable
+def _changed(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """What a model returns, with other tensors."""
+    if isinstance(output, dict):
+        return type(output)(**{name: change(x) for name, x in output.items()})
+    return tuple([change(x) for x in output])
 
 
 def _returned(output: Tensor, as_tuple: bool) -> Any:

@@ -23,7 +23,8 @@ class Prepare:
 
     :param weight: of RMSNorm, [head_dim], or [heads, head_dim] with NORM_TOKEN
     :param text_weight: of text tokens; None: as `weight`
-    :param cosine: fp32 [tokens, head_dim / 2], all tokens in the order of the joint sequence; `sine` likewise
+    :param cosine: fp32 [tokens, head_dim / 2], all tokens in the order of the joint sequence; or
+        [batch, rows, heads, head_dim / 2] of x's own; `sine` likewise
     :param round_norm: the norm's result is rounded to x's type before RoPE
     """
 
@@ -45,6 +46,14 @@ class Prepare:
     def arguments(self) -> tuple[Any, ...]:
         """In the operators' order."""
         return (self.weight, self.text_weight, *self.shared)
+
+    def of_sample(self, number: int) -> Prepare:
+        """For that sample of x alone."""
+        cosine, sine, *rest = self.shared
+        if cosine is None or cosine.dim() == 2:
+            return self
+        angles = (cosine[number : number + 1], sine[number : number + 1])
+        return Prepare(self.weight, self.text_weight, *angles, *rest)
 
 
 NORM_NONE, NORM_HEAD, NORM_TOKEN = range(3)

@@ -184,15 +184,19 @@ def _own(table: Tensor, layout: Layout, rank: int) -> Tensor:
     return torch.cat([table.narrow(0, *place) for place in layout.sequence_places(rank)])
 
 
+def _angles(table: Tensor, layout: Layout, rank: int) -> Tensor:
+    """[batch, rows, heads, head_dim / 2] of this rank's tokens, or 1 in places of it."""
+    return table if table.dim() == 4 else _own(table, layout, rank)[None, :, None, :]
+
+
 def turned_back(gradient: Tensor, layout: Layout, rank: int, tables: Tables) -> Tensor:
     """From the gradient of what a rotary embedding gave that of what it took, in the sequence layout."""
-    cosine, sine = (_own(table, layout, rank) for table in tables[:2])
+    cosine, sine = (_angles(table, layout, rank) for table in tables[:2])
     return turned(gradient.float(), cosine, -sine, tables.rope).to(gradient.dtype)
 
 
 def turned(x: Tensor, cosine: Tensor, sine: Tensor, rope: int) -> Tensor:
-    """Rows of `cosine` and `sine` are those of x."""
-    cosine, sine = cosine[None, :, None, :], sine[None, :, None, :]
+    """`cosine` and `sine` are of x's own numbers, or 1 in places of it."""
     if rope == 1:
         a, b = x[..., 0::2], x[..., 1::2]
         return torch.stack([a * cosine - b * sine, b * cosine + a * sine], dim=-1).flatten(3)
@@ -229,7 +233,7 @@ def _prepared(
             y = y.to(x.dtype).float()
     if rope != 0:
         assert cosine is not None and sine is not None
-        y = turned(y, _own(cosine, layout, rank), _own(sine, layout, rank), rope)
+        y = turned(y, _angles(cosine, layout, rank), _angles(sine, layout, rank), rope)
     return y.to(x.dtype)
 
 

@@ -75,7 +75,7 @@ class Processor:
         [batch, rows, heads * head_dim].
 
         :param norms: of Q and K
-        :param rope: cosine and sine, [tokens, head_dim / 2] each, fp32, of the whole joint sequence
+        :param rope: cosine and sine, as Prepare has them
         :param mask: for all tokens of the joint sequence, as attention takes it
         :param kernel: attention, of Q, K, V and the mask
         :param sample_by_sample: else "pipelined" is "v-first"
@@ -86,7 +86,7 @@ class Processor:
             of_q, of_k = norms.prepare(rope)
         else:
             projections = Normed(projections, norms)
-            of_q = of_k = prepare_rope(rope)
+            of_q = of_k = prepare_rope(rope, norms.rope)
         kernel = self._attend if kernel is None else kernel  # torch 2.11 compiles no `or` of functions
         if self.parallel.schedule == "pipelined" and sample_by_sample:
             return self._pipelined(projections, of_q, of_k, mask, kernel, layer, streams).flatten(2, 3)
@@ -157,8 +157,8 @@ class Processor:
         q, k = projections.query(), projections.key()
         under_way = []
         for unit, exchange in enumerate(exchanges):
-            query = exchange.start(QUERY, q[unit : unit + 1], layer, of_q, last)
-            key = exchange.start(KEY, k[unit : unit + 1], layer, of_k, query.token)
+            query = exchange.start(QUERY, q[unit : unit + 1], layer, of_q.of_sample(unit), last)
+            key = exchange.start(KEY, k[unit : unit + 1], layer, of_k.of_sample(unit), query.token)
             under_way.append((query, key, values[unit]))
             last = key.token
         projections.beside()
@@ -290,6 +290,7 @@ class Norms(NamedTuple):
     text_key: Any = None
     all_heads: bool = False  # a norm takes all heads of a token together
     rounded: bool = True  # to Q's and K's type, before they are turned
+    rope: int = ROPE_INTERLEAVED  # how they are turned
 
     def travel(self) -> bool:
         """Whether the exchange applies them: RMSNorms whose weights are there. Others are called."""
@@ -306,7 +307,7 @@ class Norms(NamedTuple):
 
     def _prepare(self, norm: Any, text_norm: Any, rope: tuple[Tensor, Tensor] | None) -> Prepare:
         if norm is None:
-            return prepare_rope(rope)
+            return prepare_rope(rope, self.rope)
         cosine, sine = (None, None) if rope is None else rope
         return Prepare(
             weight=weight_of(norm),
@@ -315,15 +316,15 @@ class Norms(NamedTuple):
             sine=sine,
             epsilon=epsilon_of(norm),
             norm=NORM_TOKEN if self.all_heads else NORM_HEAD,
-            rope=ROPE_NONE if rope is None else ROPE_INTERLEAVED,
+            rope=ROPE_NONE if rope is None else self.rope,
             round_norm=self.rounded,
         )
 
 
-def prepare_rope(rope: tuple[Tensor, Tensor] | None) -> Prepare:
+def prepare_rope(rope: tuple[Tensor, Tensor] | None, how: int) -> Prepare:
     if rope is None:
         return Prepare()
-    return Prepare(cosine=rope[0], sine=rope[1], rope=ROPE_INTERLEAVED)
+    return Prepare(cosine=rope[0], sine=rope[1], rope=how)
 
 
 # Class -> what it adds to its weight.

@@ -56,7 +56,8 @@ class Flux3Processor(Processor):
         return attn.to_out[1](attn.to_out[0](o))
 
     def _turn(self, tables: tuple[Tensor, Tensor]) -> Callable[[Tensor], Tensor]:
-        cosine, sine = split(tables, Split("", "image_rotary_emb", 0, 2, of=_ALL), self.parallel)
+        own = split(tables, Split("", "image_rotary_emb", 0, 2, of=_ALL), self.parallel)
+        cosine, sine = (table[None, :, None, :] for table in own)
         return lambda x: turned(x.float(), cosine, sine, ROPE_INTERLEAVED).to(x.dtype)
 
     def _three_streams(self, projections: Turned) -> Tensor:
