@@ -150,6 +150,7 @@ def _ltx2(
     return make
 
 
+_LTX2 = {"rope_type": "split"}  # as in the published weights
 _FLUX = {"in_channels": 64, "guidance_embeds": True, "num_layers": 19, "num_single_layers": 38}
 _FLUX_BLOCKS = ("FluxTransformerBlock", "FluxSingleTransformerBlock")
 _FLUX2 = {"num_layers": 8, "num_single_layers": 48, "num_attention_heads": 48, "joint_attention_dim": 15360}
@@ -185,9 +186,9 @@ CASES: dict[str, Case] = {
              "Wan 2.2 A14B, one of its two experts, 1280x720, 81 frames: 75600 tokens, 40 heads"),
         Case("hunyuan15-480p", "HunyuanVideo15Transformer3DModel", {}, _hunyuan15(31, 30, 53),
              ("HunyuanVideo15TransformerBlock",), "HunyuanVideo 1.5, 848x480, 121 frames: 49290 + 320 tokens, 16 heads"),
-        Case("ltx2-720p", "LTX2VideoTransformer3DModel", {}, _ltx2(16, 22, 40, 126), ("LTX2VideoTransformerBlock",),
+        Case("ltx2-720p", "LTX2VideoTransformer3DModel", _LTX2, _ltx2(16, 22, 40, 126), ("LTX2VideoTransformerBlock",),
              "LTX-2, 1280x704, 121 frames: 14080 tokens of video and 126 of audio, 32 heads"),
-        Case("ltx2-720p-guided", "LTX2VideoTransformer3DModel", {}, _ltx2(16, 22, 40, 126, samples=2), ("LTX2VideoTransformerBlock",),
+        Case("ltx2-720p-guided", "LTX2VideoTransformer3DModel", _LTX2, _ltx2(16, 22, 40, 126, samples=2), ("LTX2VideoTransformerBlock",),
              "the same, both branches in a pass"),
     )
 }  # fmt: skip

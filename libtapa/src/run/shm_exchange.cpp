@@ -68,7 +68,7 @@ void ShmExchange::begin(ShmBuffers& buffers, const std::byte* send, std::byte* r
   send_base_ = send;
   recv_base_ = recv;
   bytes_ = bytes;
-  slots_ = uniform_in_slots(buffers, bytes);
+  slots_ = buffers.equal_in_slots(bytes, buffers.round() + 1);
   piece_ = std::max<std::size_t>(1, uniform_piece(buffers, bytes));
   own_rounds_ = static_cast<std::uint32_t>(std::max<std::size_t>(1, (bytes + piece_ - 1) / piece_));
   blocks_at_ = uniform_at((buffers.members() - 1) * piece_);

@@ -39,14 +39,9 @@ inline std::size_t uniform_at(std::size_t total) {
   return total <= kBesideHeader ? kBesideHeaderAt : kLine;
 }
 
-/// Whether uniform blocks travel in slots, longer ones part by part.
-inline bool uniform_in_slots(const ShmBuffers& buffers, std::size_t bytes) {
-  return buffers.members() > 1 && bytes >= ShmBuffers::kSlotFrom;
-}
-
-/// Bytes of a uniform block that travel in one round.
+/// Bytes of a uniform block that travel in one round: long ones go through slots part by part.
 inline std::size_t uniform_piece(const ShmBuffers& buffers, std::size_t bytes) {
-  if (uniform_in_slots(buffers, bytes)) return std::min(bytes, buffers.slot_bytes());
+  if (buffers.members() > 1 && bytes >= ShmBuffers::kSlotFrom) return std::min(bytes, buffers.slot_bytes());
   const std::size_t others = std::max<std::size_t>(1, buffers.members() - 1);
   if (others * bytes <= kUniformRoom) return bytes;
   return std::max<std::size_t>(1, kUniformRoom / others / kLine * kLine);

@@ -83,7 +83,7 @@ void ShmExchange::take(std::size_t member, const std::byte* buffer) {
     const std::size_t piece = uniform_piece(*buffers_, whole);
     const std::size_t begin = std::min(whole, at_ * piece);
     const std::byte* const blocks = buffer + uniform_at((buffers_->members() - 1) * piece);
-    const std::byte* const from = uniform_in_slots(*buffers_, whole)
+    const std::byte* const from = buffers_->equal_in_slots(whole, first_)
                                       ? buffers_->slot(member, self, buffers_->round())
                                       : blocks + place_of(self, member) * piece;
     deliver(member, from, std::min(piece, whole - begin), whole);

@@ -180,12 +180,15 @@ void ShmBuffers::populate(std::byte* region) {
   }
 }
 
-// The kernel maps pages that are there together with their neighbours.
-void ShmBuffers::map_others() const {
+// The kernel maps pages that are there together with their neighbours: 16, from a place of its own choice on.
+void ShmBuffers::map_others() {
   for (const std::byte* const region : regions_) {
-    for (const std::size_t at : kShortBlocksAt)
-      static_cast<void>(*reinterpret_cast<const volatile std::byte*>(region + at));
+    for (const std::size_t first : kShortBlocksAt) {
+      for (const std::size_t at : {first, first + kShort - 1})
+        static_cast<void>(*reinterpret_cast<const volatile std::byte*>(region + at));
+    }
   }
+  mapped_ = true;
 }
 
 void ShmBuffers::fetch_next(std::size_t bytes) const {

@@ -173,6 +173,14 @@ class ShmBuffers {
   /// Whether blocks of this size travel in slots. A short one is cheaper beside others; a slot takes a page.
   [[nodiscard]] bool in_slot(std::size_t bytes) const { return bytes >= kSlotFrom && bytes <= slot_bytes_; }
   static constexpr std::size_t kSlotFrom = 512;
+  /// The same for equal blocks of an exchange whose first round this is. Where the pages of short blocks are
+  /// there (map_others()) the first calls do not wait for those of the slots.
+  [[nodiscard]] bool equal_in_slots(std::size_t bytes, std::uint64_t first) const {
+    const bool early =
+        mapped_ && first <= kFirstRounds && bytes <= kMostEarly && members() * bytes <= kShort - kSets;
+    return members() > 1 && bytes >= kSlotFrom && !early;
+  }
+  static constexpr std::uint64_t kFirstRounds = 128;  ///< of a region
   /// Tells a member that its blocks of this round that stay with it were read here.
   void tell_read(std::size_t owner) const;
   /// The same to all members: everything of this round was read here.
@@ -207,7 +215,7 @@ class ShmBuffers {
   /// Has the pages of a region there that the first short blocks use, so that they do not wait for the
   /// system: in its owner, and, when all owners have done that, in the others.
   static void populate(std::byte* region);
-  void map_others() const;
+  void map_others();
   /// The last round that was published.
   [[nodiscard]] std::uint64_t round() const { return round_; }
 
@@ -239,8 +247,9 @@ class ShmBuffers {
   static constexpr std::size_t kBuffersAt = kSlotsAt + kSlotsBytes;
   static constexpr std::size_t kPairsAt = kBuffersAt + 2 * (kBufferBytes + kSets);
   static_assert(PairSlots::kMostMembers == kMostMembers);
-  // What short blocks use of it: the beginnings of both buffers.
-  static constexpr std::size_t kShort = std::size_t{16} << 10;
+  // What short blocks use of it: the beginnings of both buffers, staggered.
+  static constexpr std::size_t kShort = (std::size_t{32} << 10) + kSets;
+  static constexpr std::size_t kMostEarly = 1024;  // longer blocks have pages of their own in slots, too
   static constexpr std::array<std::size_t, 2> kShortBlocksAt{kBuffersAt, kBuffersAt + kBufferBytes + kSets};
   void ring_others() const;
 
@@ -255,6 +264,7 @@ class ShmBuffers {
   std::size_t slot_bytes_;
   std::atomic<bool> sleepers_{false};
   bool together_ = false;
+  bool mapped_ = false;  // by map_others()
   std::vector<pid_t> pids_;
   std::atomic<std::size_t> attach_from_ = std::numeric_limits<std::size_t>::max();
   std::atomic<bool> pushes_{true};
