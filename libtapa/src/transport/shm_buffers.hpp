@@ -170,16 +170,19 @@ class ShmBuffers {
     return regions_[owner] + kSlotsAt + place * slot_bytes_;
   }
   [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_; }
-  /// Whether blocks of this size travel in slots. A short one is cheaper beside others; a slot takes a page.
-  [[nodiscard]] bool in_slot(std::size_t bytes) const { return bytes >= kSlotFrom && bytes <= slot_bytes_; }
-  static constexpr std::size_t kSlotFrom = 512;
-  /// The same for equal blocks of an exchange whose first round this is. Where the pages of short blocks are
-  /// there (map_others()) the first calls do not wait for those of the slots.
+  /// Whether equal blocks of this size travel in slots, part by part, in an exchange whose first round this
+  /// is. A short one is cheaper beside others; a slot takes a page. Where the pages of short blocks are there
+  /// (map_others()) the first calls do not wait for those of the slots.
   [[nodiscard]] bool equal_in_slots(std::size_t bytes, std::uint64_t first) const {
     const bool early =
         mapped_ && first <= kFirstRounds && bytes <= kMostEarly && members() * bytes <= kShort - kSets;
     return members() > 1 && bytes >= kSlotFrom && !early;
   }
+  /// The same for one of different blocks.
+  [[nodiscard]] bool in_slot(std::size_t bytes, std::uint64_t first) const {
+    return bytes <= slot_bytes_ && equal_in_slots(bytes, first);
+  }
+  static constexpr std::size_t kSlotFrom = 512;
   static constexpr std::uint64_t kFirstRounds = 128;  ///< of a region
   /// Tells a member that its blocks of this round that stay with it were read here.
   void tell_read(std::size_t owner) const;
