@@ -194,15 +194,14 @@ class Competition {
 
   /// Goes on where an earlier run has left off.
   void begin_from(const SizeResult& earlier, Offer offer) {
-    const ResultsStart start = start_from(earlier);
     const auto has = [&](const Choice& choice) { return terms_.source.possible(choice, offer.memory); };
-    switch (start.kind) {
-      case ResultsStart::Kind::trial:
-        if (!has(start.plan)) return;
-        begin_trial(start.plan);
+    switch (start_from(earlier)) {
+      case ResultsStart::trial:
+        if (!has(earlier.plans.front().choice)) return;
+        begin_trial(earlier.plans.front().choice);
         earlier_ = &earlier;
         break;
-      case ResultsStart::Kind::mpi: {
+      case ResultsStart::mpi: {
         std::vector<PlanResult> known = earlier.plans;
         std::erase_if(known,
                       [&](const PlanResult& plan) { return !is_mpi(plan.choice) && !has(plan.choice); });
@@ -215,12 +214,12 @@ class Competition {
         wait_for_review();
         break;
       }
-      case ResultsStart::Kind::compete: {
+      case ResultsStart::compete: {
         std::vector<Choice> choices = now_.choices();
-        const auto slow = [&](const Choice& choice) {
-          return std::ranges::find(start.without, choice) != start.without.end();
-        };
-        if (std::erase_if(choices, slow) == 0 || choices.size() < 2) return;
+        for (const PlanResult& plan : earlier.plans) {
+          if (plan.given_up && !is_mpi(plan.choice)) std::erase(choices, plan.choice);
+        }
+        if (choices.size() == now_.choices().size() || choices.size() < 2) return;
         now_ = compete(std::move(choices));
       }
     }

@@ -87,32 +87,32 @@ bool begins_with_words(const Pick& chosen, const Rules& rules) {
   return chosen.algorithm == Algorithm::mpi && (rules.compares() || rules.timeout > 0);
 }
 
-Route claim_blocks(const Arguments& arguments, CommState& state) {
-  // In place they may have to be copied first.
+/// Of blocks that may differ; `later`: of a nonblocking call, for which memory is the only choice.
+Route claim_blocks(const Arguments& arguments, CommState& state, bool uniform, bool later) {
   const Rules& rules = state.rules();
-  if (arguments.in_place() || !rules.always_memory || rules.explain) return in_order(state);
   Route route = in_order(state);
+  // In place they may have to be copied first.
+  if (arguments.in_place() || !rules.always_memory || rules.explain) return route;
+  const bool reported = rules.report != Reporting::off;
   {
     const auto parts = state.parts();
     if (!parts->order.idle()) return route;
+    const bool by_memory = later || arguments.neighbours;
     const Pick chosen =
-        arguments.neighbours ? Pick{Algorithm::memory} : choose_blocks(*parts, rules, !arguments.large);
+        by_memory ? Pick{Algorithm::memory} : choose_blocks(*parts, rules, !arguments.large);
     if (!chosen.algorithm || begins_with_words(chosen, rules)) return route;
     // Ranks that have different blocks count samples together, whatever the blocks are.
-    const bool sampled =
-        rules.report == Reporting::on && chosen.algorithm == Algorithm::memory && !arguments.neighbours;
+    const bool sampled = rules.report == Reporting::on && chosen.algorithm == Algorithm::memory && !by_memory;
     if (sampled && parts->report.sample_is_next(arguments.function, 0, kMemory)) return route;
     route = begin_at_once(state, *parts, chosen);
-    if (route.carrier == Carrier::memory && rules.report != Reporting::off) {
+    if (route.carrier == Carrier::memory && reported && !later) {
       if (sampled) (void)parts->report.sample_due(arguments.function, 0, kMemory);
       parts->report.next_blocking();
     }
   }
-  if (route.carrier == Carrier::memory && rules.report != Reporting::off)
-    note_traffic(arguments, state.size, state);
-  route.noted = route.tried || rules.report != Reporting::off || route.carrier == Carrier::mpi;
-  if (route.tried || rules.report != Reporting::off)
-    route.sent = bytes_of(arguments, arguments.sent(), state.size);
+  if (route.carrier == Carrier::memory && reported && !uniform) note_traffic(arguments, state.size, state);
+  route.noted = route.tried || reported || route.carrier == Carrier::mpi;
+  if (route.tried || reported) route.sent = bytes_of(arguments, arguments.sent(), state.size);
   return route;
 }
 
@@ -152,23 +152,13 @@ Route claim_uniform(const Arguments& arguments, CommState& state, const Uniform&
 }
 
 Route claim_later(const Arguments& arguments, CommState& state) {
-  const Rules& rules = state.rules();
-  // In place blocks may have to be copied first; what is compared, or said, is so in the order of calls.
-  const bool short_way = rules.always_memory && !rules.compares() && !rules.explain &&
-                         !arguments.in_place() && !arguments.has_equal_buffers();
-  if (!short_way) return in_order(state);
+  // What is sent may have to be copied first; what is compared is so in the order of calls.
+  const bool copied = arguments.in_place() || arguments.has_equal_buffers();
+  if (copied || state.rules().compares()) return in_order(state);
   const bool uniform = arguments.form == Form::uniform && !arguments.neighbours;
   const Uniform blocks = uniform ? uniform_blocks(arguments) : Uniform{};
   if (uniform ? !blocks.dense : !MemoryRun::is_dense(arguments)) return in_order(state);
-  Route route = in_order(state);
-  {
-    const auto parts = state.parts();
-    if (!parts->order.idle()) return route;
-    route = begin_at_once(state, *parts, {Algorithm::memory});
-  }
-  route.noted = rules.report != Reporting::off;
-  if (route.noted && !uniform && route.carrier == Carrier::memory) note_traffic(arguments, state.size, state);
-  if (route.noted) route.sent = bytes_of(arguments, arguments.sent(), state.size);
+  Route route = claim_blocks(arguments, state, uniform, true);
   route.blocks = blocks;
   route.uniform = uniform;
   return route;
@@ -176,7 +166,8 @@ Route claim_later(const Arguments& arguments, CommState& state) {
 
 Route claim(const Arguments& arguments, CommState& state) {
   if (arguments.has_equal_buffers()) return in_order(state);  // what is sent may have to be copied first
-  if (arguments.form != Form::uniform || arguments.neighbours) return claim_blocks(arguments, state);
+  if (arguments.form != Form::uniform || arguments.neighbours)
+    return claim_blocks(arguments, state, false, false);
   const Uniform blocks = uniform_blocks(arguments);
   if (blocks.bytes == 0) return in_order(state);  // there is no exchange
   // Where buffers may be in GPU memory the ranks agree first, in each call.
