@@ -43,7 +43,8 @@ TEST(ResultsStart, AFewCallsMustTellMore) {
                                                                          {0.95e-5, 17, false, Kind::trial},
                                                                          {0.95e-5, 16, false, Kind::compete},
                                                                          {0.95e-5, 2, true, Kind::trial}}) {
-    EXPECT_EQ(start_from(a_size({plan("linear", seconds, samples), plan("mpi", 1e-5)}, decided)), kind) << seconds << " " << samples << " " << decided;
+    EXPECT_EQ(start_from(a_size({plan("linear", seconds, samples), plan("mpi", 1e-5)}, decided)), kind)
+        << seconds << " " << samples << " " << decided;
   }
 }
 

@@ -169,20 +169,18 @@ class Competition {
 
   static bool is_mpi(const Choice& choice) { return choice.algorithm == Algorithm::mpi; }
 
-  /// The bytes of calls that count for a key, all ranks' together.
-  static std::pair<std::uint64_t, std::uint64_t> bytes_that_count(const ProbeKey& key, std::uint64_t blocks) {
-    if (key.uniform) return {0, UINT64_MAX};
-    return {key.size_class * blocks, std::max<std::uint64_t>(2 * key.size_class, 1) * blocks - 1};
+  [[nodiscard]] ByteRange bytes_that_count() const {
+    if (key_.uniform) return {};
+    const std::uint64_t blocks = terms_.source.blocks(key_.edges);
+    return {key_.size_class * blocks, std::max<std::uint64_t>(2 * key_.size_class, 1) * blocks - 1};
   }
 
   [[nodiscard]] Autotuning compete(std::vector<Choice> choices) const {
-    const auto [smallest, largest] = bytes_that_count(key_, terms_.source.blocks(key_.edges));
-    return Autotuning(std::move(choices), terms_.budget, smallest, largest);
+    return Autotuning(std::move(choices), terms_.budget, bytes_that_count());
   }
 
   [[nodiscard]] Autotuning trial(Choice plan, std::vector<double> mpi) const {
-    const auto [smallest, largest] = bytes_that_count(key_, terms_.source.blocks(key_.edges));
-    return Autotuning::trial(std::move(plan), terms_.budget, smallest, largest, std::move(mpi),
+    return Autotuning::trial(std::move(plan), terms_.budget, bytes_that_count(), std::move(mpi),
                              terms_.source.memory_first());
   }
 

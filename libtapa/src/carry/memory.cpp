@@ -1,5 +1,4 @@
 #include <exception>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -59,11 +58,6 @@ void begin(const Arguments& arguments, const Route& route, MemoryRun& run) {
             !rules.compares() ? MemoryRun::Compare::nothing
             : route.uniform   ? MemoryRun::Compare::sums
                               : MemoryRun::Compare::blocks);
-}
-
-/// Large counts may be more than MPI can be given.
-bool may_be_mpis(const Arguments& arguments) {
-  return !arguments.neighbours && (arguments.form == Form::uniform || !arguments.large);
 }
 
 /// A nonblocking call under way. On the stack until it is known not to be over at once.
@@ -154,7 +148,9 @@ bool run_at_once(const Arguments& arguments, Route& route) {
       poll_to_end(run, true, route.state->waiter(), {arguments.function, rules.timeout},
                   [&] { return waits_for(exchange); });
     } catch (const TransportError&) {
-      given_up = sizes_agree() && may_be_mpis(arguments) && exchange.can_be_repeated();
+      // Large counts may be more than MPI can be given.
+      const bool may_be_mpis = !arguments.neighbours && (arguments.form == Form::uniform || !arguments.large);
+      given_up = sizes_agree() && may_be_mpis && exchange.can_be_repeated();
       if (sizes_agree() && !given_up) throw;
     }
     agree = sizes_agree();

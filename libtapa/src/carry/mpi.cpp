@@ -23,11 +23,6 @@ namespace {
 
 constinit std::atomic<bool> forwarded_init = false;
 
-/// Whether the call needs arrays that MPI reads after it has returned.
-bool needs_arrays(const Arguments& arguments) {
-  return MPI_VERSION < 4 && arguments.large && arguments.form != Form::uniform;
-}
-
 /// A call that MPI does not get as it was made, or not with these arrays. A nonblocking one owns what MPI
 /// needs until it has ended.
 class HandedCall final : public HandedToMpi, public Task {
@@ -101,112 +96,89 @@ std::unique_ptr<HandedCall> take_handed(HandedCall* call) {
   return std::unique_ptr<HandedCall>(call);
 }
 
-/// Null: MPI takes the call as it was made, also where there is no memory for another way, or to refuse it.
-HandedCall* prepare_blocking(const Arguments& arguments, HandOver how) {
-  if (how == HandOver::as_made) return needs_arrays(arguments) ? make_handed(arguments, how, true) : nullptr;
-  try {
-    return make_handed(arguments, how, true);
-  } catch (const Mistake&) {
-    if (!is_drop_in() || !mpi_checks().arguments) throw;
-  } catch (const std::bad_alloc&) {
-    if (how == HandOver::staged) throw;
-  }
-  return prepare_blocking(arguments, HandOver::as_made);
-}
-
-/// Null: MPI alone can carry it out. Throws CallError where nothing else would complete the call.
-HandedCall* prepare_nonblocking(const Arguments& arguments, bool staged) {
-  if (!staged && !needs_arrays(arguments)) return nullptr;
-  if (!world_began() || Progress::instance().driver() == Driver::none)
-    refuse(MPI_ERR_UNSUPPORTED_OPERATION,
-           staged ? "this MPI does not take GPU memory" : "this MPI has no large counts",
-           " and no way to complete the call, expected MPI_THREAD_MULTIPLE or an MPI that has");
-  return make_handed(arguments, staged ? HandOver::staged : HandOver::as_made, false);
-}
-
-/// Whether all blocks of a side are dense. Wrong types are MPI's to find.
-bool dense(const Arguments& arguments, const Side& side, int ranks) {
-  const int types = arguments.form == Form::w ? ranks : 1;
-  for (int peer = 0; peer < types; ++peer) {
-    if (side.type_of(peer) != MPI_DATATYPE_NULL && !type_info(side.type_of(peer)).always_dense())
-      return false;
-  }
-  return true;
-}
-
-bool is_complete(const Arguments& arguments) {
-  const auto has_types = [&](const Side& side) {
-    return arguments.form == Form::w ? side.types != nullptr : side.type != MPI_DATATYPE_NULL;
-  };
-  return has_types(arguments.recv) && (arguments.in_place() || has_types(arguments.send));
-}
-
-/// Whether MPI may get a blocking call on an intracommunicator wrong as it was made.
+/// Whether MPI may get a blocking call on an intracommunicator wrong as it was made. Wrong types are MPI's to
+/// find.
 bool wants_bytes(const Arguments& arguments) {
-  if (!is_complete(arguments) || gpu_in_use()) return false;  // buffers may be in GPU memory
+  const bool w = arguments.form == Form::w;
+  const auto has_types = [&](const Side& side) {
+    return w ? side.types != nullptr : side.type != MPI_DATATYPE_NULL;
+  };
+  const bool complete = has_types(arguments.recv) && (arguments.in_place() || has_types(arguments.send));
+  if (!complete || gpu_in_use()) return false;  // buffers may be in GPU memory
   if (arguments.has_equal_buffers()) return true;
   if (mixed_by_mpi(arguments, arguments.comm) == Mixed::none) return false;
   const int peers = peers_of(arguments.comm);
-  const bool right = dense(arguments, arguments.recv, peers) &&
-                     (arguments.in_place() || dense(arguments, arguments.send, peers)) &&
-                     (arguments.form != Form::w || peers != 1);
+  bool right = !w || peers != 1;
+  for (const Side* const side : {&arguments.recv, &arguments.sent()}) {
+    for (int peer = 0; right && peer < (w ? peers : 1); ++peer) {
+      const MPI_Datatype type = side->type_of(peer);
+      right = type == MPI_DATATYPE_NULL || type_info(type).always_dense();
+    }
+  }
   return !right;
 }
 
-/// Whether MPI does not take the buffers of a call that is not blocking. Where it is agreed that it does, and
-/// where MPI refuses the call, nobody looks.
-bool is_staged(const Arguments& arguments, const Route& route) {
+/// What owns what MPI needs, or null: MPI takes `given`, the call as it was made, also where there is no
+/// memory for another way, or to refuse it. Throws CallError.
+HandedCall* prepare(const Arguments& arguments, const Route& route, Mode mode, Arguments& given) {
+  const bool blocking = mode == Mode::blocking;
+  if (mode == Mode::persistent) require_mpi_init(arguments);
+  // Where it is agreed that MPI takes GPU memory, and where it refuses the call, nobody looks.
   const bool as_made = arguments.neighbours || route.reason == reasons::wrong ||
                        (route.state != nullptr && route.state->rules().device.mpi_takes);
-  return !as_made && must_stage_for_mpi(arguments);
-}
-
-/// What owns what MPI needs, or null: MPI takes `given`.
-HandedCall* prepare(const Arguments& arguments, const Route& route, Mode mode, Arguments& given) {
-  HandedCall* call = nullptr;
+  HandOver how = route.how;
+  if (!blocking && !as_made && must_stage_for_mpi(arguments)) how = HandOver::staged;
   if (mode == Mode::persistent) {
-    require_mpi_init(arguments);
-    if (is_staged(arguments, route))
+    if (how == HandOver::staged)
       refuse(MPI_ERR_BUFFER,
              "a buffer is GPU memory, expected host memory: this persistent call is MPI's, which does not "
              "take it (TAPA_GPU=else-mpi says that it does)");
     forwarded_init.store(true, std::memory_order_relaxed);
-  } else {
-    call = mode == Mode::nonblocking ? prepare_nonblocking(arguments, is_staged(arguments, route))
-                                     : prepare_blocking(arguments, route.how);
-    MpiCallStorage none;  // there are no arrays of large counts, or MPI takes these
-    if (call == nullptr) given = for_mpi(arguments, 0, none);
+    return nullptr;
   }
-  return call;
-}
-
-/// MPI checks the arguments of a program that knows nothing of us.
-void check_before_mpi(const Arguments& arguments) {
-  const Check check = own_options().settings().check;
-  if (!is_drop_in() && check != Check::off)
-    check_arguments(arguments, peers_of(arguments.comm), check != Check::mpi);
-}
-
-/// Of a blocking call that the ranks have not agreed on.
-HandOver way_to_mpi(const Arguments& arguments, const Route& route) {
-  if (route.how == HandOver::staged || route.reason == reasons::wrong) return route.how;
-  const bool foreign = route.reason == reasons::foreign;
-  if (!route.chosen && !foreign) check_before_mpi(arguments);
-  if (arguments.neighbours) return HandOver::as_made;
-  if (route.state == nullptr && must_stage_for_mpi(arguments)) return HandOver::staged;
-  const bool exactly = foreign || (route.chosen && route.state->rules().mpi_is_forced);
-  return !exactly && wants_bytes(arguments) ? HandOver::bytes : HandOver::as_made;
+  // That MPI reads after it has returned.
+  const bool has_arrays = MPI_VERSION < 4 && arguments.large && arguments.form != Form::uniform;
+  const bool owns = how != HandOver::as_made || has_arrays;
+  if (owns && !blocking && (!world_began() || Progress::instance().driver() == Driver::none))
+    refuse(MPI_ERR_UNSUPPORTED_OPERATION,
+           how == HandOver::staged ? "this MPI does not take GPU memory" : "this MPI has no large counts",
+           " and no way to complete the call, expected MPI_THREAD_MULTIPLE or an MPI that has");
+  try {
+    if (owns) return make_handed(arguments, how, blocking);
+  } catch (const Mistake&) {
+    if (!blocking || !is_drop_in() || !mpi_checks().arguments) throw;
+  } catch (const std::bad_alloc&) {
+    if (how != HandOver::bytes) throw;
+  }
+  if (has_arrays && how != HandOver::as_made) return make_handed(arguments, HandOver::as_made, blocking);
+  MpiCallStorage none;  // there are no arrays of large counts, or MPI takes these
+  given = for_mpi(arguments, 0, none);
+  return nullptr;
 }
 
 }  // namespace
 
 void hand_over(const Arguments& arguments, Mode mode, Route& route) {
+  const bool foreign = route.reason == reasons::foreign;
+  // MPI checks the arguments of a program that knows nothing of us.
+  const auto check = [&] {
+    const Check wanted = own_options().settings().check;
+    if (!is_drop_in() && !foreign && wanted != Check::off)
+      check_arguments(arguments, peers_of(arguments.comm), wanted != Check::mpi);
+  };
   if (mode != Mode::blocking) {
-    if (route.reason != reasons::foreign && route.reason != reasons::tags) check_before_mpi(arguments);
+    if (route.reason != reasons::tags) check();
     return;
   }
   const bool agreed = route.state != nullptr && !route.chosen && !route.state->rules().is_mpis;
-  if (!agreed) route.how = way_to_mpi(arguments, route);
+  if (!agreed && route.how != HandOver::staged && route.reason != reasons::wrong) {
+    if (!route.chosen) check();
+    const bool exactly = foreign || (route.chosen && route.state->rules().mpi_is_forced);
+    if (!arguments.neighbours && route.state == nullptr && must_stage_for_mpi(arguments))
+      route.how = HandOver::staged;
+    else if (!arguments.neighbours && !exactly && wants_bytes(arguments))
+      route.how = HandOver::bytes;
+  }
   if (!route.chosen && !arguments.neighbours && route.how == HandOver::as_made) remember_forwarded(arguments);
 }
 

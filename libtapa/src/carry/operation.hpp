@@ -196,10 +196,28 @@ class Operation {
         after_turn();
         return true;
       case Stage::arrivals:
+        if (!numbers_.test()) return false;
+        after_arrivals();
+        return true;
       case Stage::check:
+        if (!numbers_.test()) return false;
+        numbers_.start_verdict(call_);
+        stage_ = Stage::verdict;
+        return true;
       case Stage::verdict:
-      case Stage::counts:
-        return step_numbers();
+        if (!numbers_.test()) return false;
+        numbers_.judge(*call_.state);
+        if (judging_)
+          throw CallError(MPI_ERR_TRUNCATE, "the two ends of a block differ", CallError::Seen::everywhere);
+        stage_ = Stage::plan;
+        return true;
+      case Stage::counts: {
+        if (!numbers_.test()) return false;
+        const std::vector<std::size_t> numbers = numbers_.numbers();
+        choosing_.take_counts(call_, numbers_.counts(*call_.state, numbers), numbers);
+        take_plan();
+        return true;
+      }
       case Stage::plan:
         return step_plan();
       case Stage::ready:
@@ -230,31 +248,6 @@ class Operation {
       stage_ = Stage::window;
     else
       after_turn();
-    return true;
-  }
-
-  bool step_numbers() {
-    if (!numbers_.test()) return false;
-    switch (stage_) {
-      case Stage::arrivals:
-        after_arrivals();
-        break;
-      case Stage::check:
-        numbers_.start_verdict(call_);
-        stage_ = Stage::verdict;
-        break;
-      case Stage::verdict:
-        numbers_.judge(*call_.state);
-        if (judging_)
-          throw CallError(MPI_ERR_TRUNCATE, "the two ends of a block differ", CallError::Seen::everywhere);
-        stage_ = Stage::plan;
-        break;
-      default: {
-        const std::vector<std::size_t> numbers = numbers_.numbers();
-        choosing_.take_counts(call_, numbers_.counts(*call_.state, numbers), numbers);
-        take_plan();
-      }
-    }
     return true;
   }
 
