@@ -14,7 +14,6 @@
 
 #include "autotune/probe_budget.hpp"
 #include "autotune/results.hpp"
-#include "plan/choose.hpp"
 #include "plan/median.hpp"
 
 namespace tapa {

@@ -40,15 +40,15 @@ class DeviceCalls {
   void use_wire(int wire) { wire_ = wire; }
 
   /// Which way a call takes, the same on all ranks, as `mpi_takes` is. Collective. Throws CallError.
-  [[nodiscard]] CallWay agree(const Arguments& arguments, bool mpi_takes, Waiter waiter) {
-    if (given_up_) return mpi_takes ? CallWay::mpi : CallWay::stage;
+  [[nodiscard]] DeviceWay agree(const Arguments& arguments, bool mpi_takes, Waiter waiter) {
+    if (given_up_) return mpi_takes ? DeviceWay::mpi : DeviceWay::stage;
     own_bits_ = look_at(arguments);
     const std::uint64_t agreed = common_bits(waiter);
-    const CallWay way = decide_call(agreed, mpi_takes);
+    const DeviceWay way = decide_call(agreed, mpi_takes);
     // Where MPI takes GPU memory, ranks that are not asked would not all call MPI.
     if (between_nodes() && !has_engine() && !mpi_takes && host_calls_.count(way)) given_up_ = true;
-    if (way != CallWay::engine) return way;
-    if (!start_engine()) return mpi_takes ? CallWay::mpi : CallWay::stage;
+    if (way != DeviceWay::engine) return way;
+    if (!start_engine()) return mpi_takes ? DeviceWay::mpi : DeviceWay::stage;
     keep_registrations(agreed);
     in_rows_ = (agreed & CallBits::row) != 0;
     return way;

@@ -29,10 +29,6 @@ class SharedWords {
  public:
   static constexpr std::uint64_t kMost = 0xff;  ///< of a number
 
-  SharedWords() = default;
-  SharedWords(const SharedWords&) = delete;
-  SharedWords& operator=(const SharedWords&) = delete;
-
   /// Makes the memory, a page for each rank. Collective over the ranks of one node. False, on all: there is
   /// none.
   // Not MPI's windows, as these are freed together.

@@ -116,16 +116,16 @@ Route decide_by_buffers(const Arguments& arguments, CommState& state) {
     if (const char* const reason = reason_for_mpi_of_neighbours(state)) return left_to_mpi(reason, &state);
   }
   DeviceCalls* const calls = state.device_calls();
-  CallWay way = state.rules().trusts_buffers ? CallWay::host : CallWay::stage;
+  DeviceWay way = state.rules().trusts_buffers ? DeviceWay::host : DeviceWay::stage;
   if (calls != nullptr) way = calls->agree(arguments, state.rules().device.mpi_takes, state.waiter());
   // That alone is not alike on all ranks: some have nothing in GPU memory.
-  if (way == CallWay::stage && !on_device(arguments, state.size)) way = CallWay::host;
+  if (way == DeviceWay::stage && !on_device(arguments, state.size)) way = DeviceWay::host;
   switch (way) {
-    case CallWay::host:
+    case DeviceWay::host:
       return claim(arguments, state);
-    case CallWay::engine:
+    case DeviceWay::engine:
       return {.carrier = Carrier::device, .state = &state};
-    case CallWay::stage:
+    case DeviceWay::stage:
       return {.carrier = Carrier::plan, .state = &state, .how = HandOver::staged};
     default:
       return left_to_mpi(reasons::device, &state);
