@@ -30,7 +30,7 @@ class Ending {
     }
     const auto parts = state.parts();
     if (!route_.uniform) parts->mean.note(state.memory_run.exchange().total_bytes(), state.size);
-    if (route_.tried) parts->tuner.record(route_.key, seconds, route_.sent);
+    if (route_.tried) parts->tuner.record(*route_.tried, seconds, route_.sent);
     if (!reported || !route_.uniform || route_.stands_for == 0) return;
     note_time(state, *parts, 2 * route_.sent, seconds);
     parts->report.add_time(arguments_.function, route_.bytes, "memory",
@@ -159,7 +159,7 @@ bool run_at_once(const Arguments& arguments, Route& route) {
   route.carrier = given_up ? Carrier::mpi : Carrier::plan;
   if (given_up) route.reason = reasons::memory;
   route.chosen = given_up;
-  route.tried = false;
+  route.tried.reset();
   return false;
 }
 

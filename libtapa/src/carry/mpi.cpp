@@ -96,8 +96,7 @@ std::unique_ptr<HandedCall> take_handed(HandedCall* call) {
   return std::unique_ptr<HandedCall>(call);
 }
 
-/// Whether MPI may get a blocking call on an intracommunicator wrong as it was made. Wrong types are MPI's to
-/// find.
+/// Whether MPI may get a blocking call on an intracommunicator wrong as it was made. It finds wrong types.
 bool wants_bytes(const Arguments& arguments) {
   const bool w = arguments.form == Form::w;
   const auto has_types = [&](const Side& side) {

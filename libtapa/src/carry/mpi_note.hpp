@@ -73,7 +73,7 @@ class MpiNote {
       if (rules.timeout <= 0) note_time(state, *arguments_, seconds);  // else ranks have met before
     }
     const auto parts = state.parts();
-    if (route_->tried) parts->tuner.record(route_->key, seconds, route_->sent);
+    if (route_->tried) parts->tuner.record(*route_->tried, seconds, route_->sent);
     if (!route_->uniform) parts->mean.note(std::nullopt, state.size);
     const std::size_t own = route_->sent / static_cast<std::size_t>(state.size);
     const std::size_t bytes = route_->bytes != 0 ? route_->bytes : own;

@@ -112,8 +112,7 @@ class Operation {
     route.state = call_.state.get();
     route.chosen = route.noted = true;
     if (run_.by_memory()) route.reason = reasons::memory;
-    route.tried = choosing_.tried().has_value();
-    if (route.tried) route.key = *choosing_.tried();
+    route.tried = choosing_.tried();
     route.sent = total_bytes(call_.exchange.send);
     route.uniform = call_.exchange.uniform;
     route.bytes = choosing_.bytes_per_pair(call_.exchange);

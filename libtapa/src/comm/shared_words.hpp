@@ -29,7 +29,7 @@ class SharedWords {
  public:
   static constexpr std::uint64_t kMost = 0xff;  ///< of a number
 
-  /// Makes the memory, a page for each rank. Collective over the ranks of one node. False, on all: there is
+  /// Makes a page of memory for each rank. Collective over the ranks of one node. False, on all: there is
   /// none.
   // Not MPI's windows, as these are freed together.
   [[nodiscard]] bool open(MPI_Comm comm) {

@@ -87,8 +87,7 @@ Route begin_at_once(const Arguments& a, CommState& state, CommParts& parts, cons
   }
   parts.order.pass_window();
   if (chosen.counted != nullptr) chosen.counted->count();
-  route.tried = chosen.tried.has_value();
-  if (chosen.tried) route.key = *chosen.tried;
+  route.tried = chosen.tried;
   return route;
 }
 

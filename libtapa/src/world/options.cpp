@@ -130,9 +130,8 @@ constexpr OptionInfo rows[] = {
      [](Settings& s, const OptionValue& v) { s.nic_rate = parse_nic_rate(v.text); }},
     {"nics", "TAPA_NICS", "names of interfaces, separated by commas; first may be each or all", "",
      "which NICs carry the data between nodes, when detection takes the wrong ones; drop-in: each rank "
-     "keeps "
-     "to one NIC of Open MPI's list (each), takes all of them (all), or keeps to one when they are in one "
-     "network (without such a word)",
+     "keeps to one NIC of Open MPI's list (each), takes all of them (all), or keeps to one when they are in "
+     "one network (without such a word)",
      [](Settings&, const OptionValue&) {}},  // read where they are detected
     {"progress", "TAPA_PROGRESS", "auto|hook|thread|none", "auto",
      "what advances nonblocking calls: MPI's own progress, a thread, or nothing (they are left to MPI)",
@@ -180,8 +179,7 @@ constexpr OptionInfo rows[] = {
     {"attach-from", "", "bytes, 0 = never", "16384",
      "shortest block that a rank of the same node copies straight from its sender's memory (cross-memory "
      "attach), where the kernel allows that; by default twice as long where ranks outnumber cores, and half "
-     "as long for more than 32 ranks with a core each; "
-     "read when a communicator is set up",
+     "as long for more than 32 ranks with a core each; read when a communicator is set up",
      [](Settings& s, const OptionValue& v) { s.attach_from = parse_bytes(v.text); }},
     {"piece", "", "bytes, 0 = by the network", "0",
      "longer messages between nodes travel in pieces of this size; by default 32768 over TCP, whole "
