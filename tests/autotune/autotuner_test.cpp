@@ -272,7 +272,7 @@ TEST(Autotuner, WhatIsNotOverIsToldAsFarAsItGot) {
   ASSERT_EQ(results.size(), 1U);
   EXPECT_FALSE(results[0].decided);
   EXPECT_EQ(to_string(results[0].plans[0].choice), "pairwise");
-  EXPECT_EQ(start_from(results[0]).kind, ResultsStart::Kind::trial);
+  EXPECT_EQ(start_from(results[0]), ResultsStart::trial);
 }
 
 TEST(Autotuner, AnOptionThatIsSetForgetsAll) {

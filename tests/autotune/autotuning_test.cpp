@@ -203,7 +203,7 @@ TEST(Autotuning, AgreedTimesCountNotThisRanks) {
 }
 
 TEST(Autotuning, CallsOfAnotherSizeDoNotCount) {
-  Autotuning autotuning(choices(2), 100, 199);
+  Autotuning autotuning(choices(2), {100, 199});
   std::size_t calls = 0;
   while (!autotuning.complete()) {
     while (!autotuning.round_over()) {
@@ -218,7 +218,7 @@ TEST(Autotuning, CallsOfAnotherSizeDoNotCount) {
 }
 
 TEST(Autotuning, WithoutCallsOfItsSizeTheFirstIsTaken) {
-  Autotuning autotuning(choices(3), 100, 199);
+  Autotuning autotuning(choices(3), {100, 199});
   const auto calls = run(
       autotuning, 3, [](std::size_t plan, std::size_t) { return plan == 0 ? 1.0 : 1e-3; }, 5000);
   EXPECT_EQ(autotuning.ranking(), (std::vector<std::size_t>{0, 1, 2}));
@@ -270,7 +270,7 @@ TEST(AutotuningTrial, APlanThatStaysAtATieIsGivenUpWhereMpiIsClearlyFaster) {
   for (const auto& [plan, stays] :
        std::vector<std::pair<double, bool>>{{0.9e-5, true}, {1.03e-5, true}, {1.06e-5, false}}) {
     ProbeBudget budget(0);
-    Autotuning autotuning = Autotuning::trial(choices(1)[0], budget, 0, UINT64_MAX, {}, true);
+    Autotuning autotuning = Autotuning::trial(choices(1)[0], budget, {}, {}, true);
     EXPECT_EQ(run_trial(autotuning, plan, 1e-5), "PPPPPMMMMM");
     EXPECT_EQ(autotuning.ranking()[0] == 0, stays) << plan;
   }
@@ -286,7 +286,7 @@ TEST(AutotuningTrial, PaysForWhatItsCallsTakeLonger) {
 
 TEST(AutotuningTrial, GoesToMpiWhenNoCallCounts) {
   ProbeBudget budget;
-  Autotuning autotuning = Autotuning::trial(choices(1)[0], budget, 100, 199);
+  Autotuning autotuning = Autotuning::trial(choices(1)[0], budget, {100, 199});
   EXPECT_EQ(run_trial(autotuning, 1e-6, 1e-5, 200).size(), 10 * Autotuning::kFruitless);
   EXPECT_EQ(autotuning.ranking()[0], 1U);
 }

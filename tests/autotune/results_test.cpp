@@ -17,19 +17,17 @@ namespace {
 using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Kind = ResultsStart::Kind;
+using Kind = ResultsStart;
 
 // What calls begin with.
 
 TEST(ResultsStart, AWinnerIsTriedAgain) {
-  const ResultsStart start = start_from(a_size({plan("memory", 1e-5), plan("mpi", 2e-5)}));
-  EXPECT_EQ(start.kind, Kind::trial);
-  EXPECT_EQ(to_string(start.plan), "memory");
+  EXPECT_EQ(start_from(a_size({plan("memory", 1e-5), plan("mpi", 2e-5)})), Kind::trial);
 }
 
 TEST(ResultsStart, WhatNeverPaidIsNotTriedAgain) {
-  EXPECT_EQ(start_from(a_size({plan("mpi", 1e-5), plan("memory", 2e-5)})).kind, Kind::mpi);
-  EXPECT_EQ(start_from(a_size({plan("memory", 0.97e-5), plan("mpi", 1e-5)})).kind, Kind::mpi);  // a tie
+  EXPECT_EQ(start_from(a_size({plan("mpi", 1e-5), plan("memory", 2e-5)})), Kind::mpi);
+  EXPECT_EQ(start_from(a_size({plan("memory", 0.97e-5), plan("mpi", 1e-5)})), Kind::mpi);  // a tie
 }
 
 TEST(ResultsStart, AFewCallsMustTellMore) {
@@ -45,22 +43,14 @@ TEST(ResultsStart, AFewCallsMustTellMore) {
                                                                          {0.95e-5, 17, false, Kind::trial},
                                                                          {0.95e-5, 16, false, Kind::compete},
                                                                          {0.95e-5, 2, true, Kind::trial}}) {
-    const ResultsStart start =
-        start_from(a_size({plan("linear", seconds, samples), plan("mpi", 1e-5)}, decided));
-    EXPECT_EQ(start.kind, kind) << seconds << " " << samples << " " << decided;
+    EXPECT_EQ(start_from(a_size({plan("linear", seconds, samples), plan("mpi", 1e-5)}, decided)), kind)
+        << seconds << " " << samples << " " << decided;
   }
 }
 
-TEST(ResultsStart, WhatWasGivenUpIsLeftOut) {
-  const ResultsStart start = start_from(
-      a_size({plan("mpi", 1e-5), plan("linear", 1e-5, 9), plan("pairwise", 3e-5, 3, true)}, false));
-  EXPECT_EQ(start.kind, Kind::compete);
-  EXPECT_THAT(start.without, ElementsAre(parse_choice("pairwise")));
-}
-
 TEST(ResultsStart, WithoutMpiNothingIsKnown) {
-  EXPECT_EQ(start_from(a_size({plan("linear", 1e-5)})).kind, Kind::compete);
-  EXPECT_EQ(start_from(a_size({})).kind, Kind::compete);
+  EXPECT_EQ(start_from(a_size({plan("linear", 1e-5)})), Kind::compete);
+  EXPECT_EQ(start_from(a_size({})), Kind::compete);
 }
 
 // What fits.
@@ -152,7 +142,9 @@ TEST(Merged, WhatWasLeftOutComesBackAfterAMonth) {
   Results file{{a_shape({a_size({plan("mpi", 1e-5), plan("pairwise", 9e-5, 3, true)}, false)})}};
   const ShapeResults fresh =
       of_this_run(a_shape({a_size({plan("mpi", 1e-5), plan("linear", 1e-5, 9)}, false)}));
-  const auto is_left_out = [&] { return !start_from(file.shapes[0].sizes[0]).without.empty(); };
+  const auto is_left_out = [&] {
+    return std::ranges::any_of(file.shapes[0].sizes[0].plans, &PlanResult::given_up);
+  };
   for (int day = kToday + 1; day <= kToday + kResultsDays; ++day) {
     file = merged(file, {{fresh}}, day);
     ASSERT_TRUE(is_left_out()) << day - kToday;

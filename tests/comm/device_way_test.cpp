@@ -132,7 +132,7 @@ std::vector<SidePlace> all_places() {
   return all;
 }
 
-TEST(CallWay, AllRanksInHostMemoryOrAllForTheEngineElseWhatTakesBoth) {
+TEST(DeviceCall, AllRanksInHostMemoryOrAllForTheEngineElseWhatTakesBoth) {
   std::vector<std::uint64_t> ranks;
   for (const SidePlace& send : all_places()) {
     for (const SidePlace& recv : all_places()) {
@@ -148,13 +148,13 @@ TEST(CallWay, AllRanksInHostMemoryOrAllForTheEngineElseWhatTakesBoth) {
   for (const std::uint64_t one : ranks) {
     for (const std::uint64_t other : ranks) {
       for (const bool takes : {false, true}) {
-        const CallWay way = decide_call(one & other, takes);
+        const DeviceWay way = decide_call(one & other, takes);
         const bool host = (one & CallBits::host) != 0 && (other & CallBits::host) != 0;
         const bool engine = (one & CallBits::engine) != 0 && (other & CallBits::engine) != 0;
-        EXPECT_EQ(way, host     ? CallWay::host
-                       : engine ? CallWay::engine
-                       : takes  ? CallWay::mpi
-                                : CallWay::stage);
+        EXPECT_EQ(way, host     ? DeviceWay::host
+                       : engine ? DeviceWay::engine
+                       : takes  ? DeviceWay::mpi
+                                : DeviceWay::stage);
       }
     }
   }
@@ -226,16 +226,16 @@ TEST(CallTally, CountsThatDifferAreNotForTheEngine) {
 // Whoever begins with host memory alone is not asked in every call for ever.
 TEST(HostCalls, EndAfterSomeOfHostMemoryAlone) {
   HostCalls calls;
-  for (int call = 1; call < HostCalls::most; ++call) EXPECT_FALSE(calls.count(CallWay::host)) << call;
-  EXPECT_TRUE(calls.count(CallWay::host));
+  for (int call = 1; call < HostCalls::most; ++call) EXPECT_FALSE(calls.count(DeviceWay::host)) << call;
+  EXPECT_TRUE(calls.count(DeviceWay::host));
 }
 
 TEST(HostCalls, GoOnWhereOneWasOfAnotherMemory) {
-  for (const CallWay other : {CallWay::engine, CallWay::stage, CallWay::mpi}) {
+  for (const DeviceWay other : {DeviceWay::engine, DeviceWay::stage, DeviceWay::mpi}) {
     HostCalls calls;
-    EXPECT_FALSE(calls.count(CallWay::host));
+    EXPECT_FALSE(calls.count(DeviceWay::host));
     EXPECT_FALSE(calls.count(other));
-    for (int call = 0; call < 3 * HostCalls::most; ++call) EXPECT_FALSE(calls.count(CallWay::host));
+    for (int call = 0; call < 3 * HostCalls::most; ++call) EXPECT_FALSE(calls.count(DeviceWay::host));
   }
 }
 

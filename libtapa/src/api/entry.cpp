@@ -1,6 +1,5 @@
 #include "api/entry.hpp"
 
-#include <optional>
 #include <type_traits>
 #include <utility>
 

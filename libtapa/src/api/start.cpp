@@ -57,8 +57,7 @@ bool left_to_mpi(const MPI_Request requests[], int count) {
   });
 }
 
-/// Runs `ours`, or `mpis` where the requests are MPI's own: nothing may be alive here, as its handler is
-/// called.
+/// Runs `ours`, or `mpis` where the requests are MPI's own: it calls its handler, so nothing may be alive.
 template <class Ours, class Mpis>
 int run(const char* function, const MPI_Request requests[], int count, const Ours& ours, const Mpis& mpis) {
   if (requests != nullptr && count > 0 && left_to_mpi(requests, count)) {

@@ -14,7 +14,6 @@
 
 #include "autotune/probe_budget.hpp"
 #include "autotune/results.hpp"
-#include "plan/choose.hpp"
 #include "plan/median.hpp"
 
 namespace tapa {
@@ -54,6 +53,12 @@ class PlanTimes {
   };
   std::vector<Choice> choices_;
   std::vector<Plan> plans_;
+};
+
+/// Of calls that count, all ranks' together.
+struct ByteRange {
+  std::uint64_t smallest = 0;
+  std::uint64_t largest = UINT64_MAX;
 };
 
 /// Rounds of calls. After each the ranks agree on its times, and plans whose least time is over the best
@@ -100,15 +105,9 @@ class Autotuning {
   /// What agreeing is taken to need at most, seconds: about a short call.
   static constexpr double kAgreeing = 5e-4;
 
-  /// Precondition: at least one choice; the first is what would be taken without autotuning. Calls of less
-  /// than `smallest` or more than `largest` bytes, all ranks' together, do not count.
-  explicit Autotuning(std::vector<Choice> choices, std::uint64_t smallest = 0,
-                      std::uint64_t largest = UINT64_MAX)
-      : times_(std::move(choices)),
-        smallest_(smallest),
-        largest_(largest),
-        left_(this->choices().size()),
-        undecided_(left_.size()) {
+  /// Precondition: at least one choice; the first is what would be taken without autotuning.
+  explicit Autotuning(std::vector<Choice> choices, ByteRange counts = {})
+      : times_(std::move(choices)), counts_(counts), left_(this->choices().size()), undecided_(left_.size()) {
     std::iota(left_.begin(), left_.end(), 0);
     if (left_.size() == 1) {
       finish();
@@ -118,9 +117,8 @@ class Autotuning {
   }
 
   /// With a limited budget, which must outlive it, MPI is what would be taken, if it is among the choices.
-  Autotuning(std::vector<Choice> choices, ProbeBudget& budget, std::uint64_t smallest = 0,
-             std::uint64_t largest = UINT64_MAX)
-      : Autotuning(std::move(choices), smallest, largest) {
+  Autotuning(std::vector<Choice> choices, ProbeBudget& budget, ByteRange counts = {})
+      : Autotuning(std::move(choices), counts) {
     const auto mpi = std::ranges::find(this->choices(), Algorithm::mpi, &Choice::algorithm);
     if (complete_ || !budget.limited() || mpi == this->choices().end()) return;
     budget_ = &budget;
@@ -132,10 +130,9 @@ class Autotuning {
   /// A plan that should be faster than MPI carries out the next kMpiCalls calls, MPI as many if its times
   /// (`mpi`) are not known. The plan stays if it is faster, or if MPI is not (`stays_at_a_tie`); else MPI
   /// wins. What the calls have taken longer a limited budget, which must outlive it, pays.
-  [[nodiscard]] static Autotuning trial(Choice plan, ProbeBudget& budget, std::uint64_t smallest = 0,
-                                        std::uint64_t largest = UINT64_MAX, std::vector<double> mpi = {},
-                                        bool stays_at_a_tie = false) {
-    Autotuning autotuning({std::move(plan), {Algorithm::mpi}}, smallest, largest);
+  [[nodiscard]] static Autotuning trial(Choice plan, ProbeBudget& budget, ByteRange counts = {},
+                                        std::vector<double> mpi = {}, bool stays_at_a_tie = false) {
+    Autotuning autotuning({std::move(plan), {Algorithm::mpi}}, counts);
     autotuning.times_.set(1, std::move(mpi));
     if (budget.limited()) autotuning.budget_ = &budget;
     autotuning.preferred_ = autotuning.incumbent_ = 1;
@@ -287,7 +284,7 @@ class Autotuning {
   /// False: of some plan that is decided no call counts.
   [[nodiscard]] bool take_times() {
     const auto counts = [&](std::size_t call) {
-      return bytes_[call] >= smallest_ && bytes_[call] <= largest_;
+      return bytes_[call] >= counts_.smallest && bytes_[call] <= counts_.largest;
     };
     std::vector<bool> timed(choices().size());
     for (std::size_t call = 0; call < order_.size(); ++call)
@@ -368,8 +365,7 @@ class Autotuning {
   }
 
   PlanTimes times_;
-  std::uint64_t smallest_;
-  std::uint64_t largest_;
+  ByteRange counts_;
   Stage stage_ = Stage::competing;
   std::vector<std::size_t> left_;  // not given up, ascending
   std::vector<bool> undecided_;    // of all

@@ -169,20 +169,18 @@ class Competition {
 
   static bool is_mpi(const Choice& choice) { return choice.algorithm == Algorithm::mpi; }
 
-  /// The bytes of calls that count for a key, all ranks' together.
-  static std::pair<std::uint64_t, std::uint64_t> bytes_that_count(const ProbeKey& key, std::uint64_t blocks) {
-    if (key.uniform) return {0, UINT64_MAX};
-    return {key.size_class * blocks, std::max<std::uint64_t>(2 * key.size_class, 1) * blocks - 1};
+  [[nodiscard]] ByteRange bytes_that_count() const {
+    if (key_.uniform) return {};
+    const std::uint64_t blocks = terms_.source.blocks(key_.edges);
+    return {key_.size_class * blocks, std::max<std::uint64_t>(2 * key_.size_class, 1) * blocks - 1};
   }
 
   [[nodiscard]] Autotuning compete(std::vector<Choice> choices) const {
-    const auto [smallest, largest] = bytes_that_count(key_, terms_.source.blocks(key_.edges));
-    return Autotuning(std::move(choices), terms_.budget, smallest, largest);
+    return Autotuning(std::move(choices), terms_.budget, bytes_that_count());
   }
 
   [[nodiscard]] Autotuning trial(Choice plan, std::vector<double> mpi) const {
-    const auto [smallest, largest] = bytes_that_count(key_, terms_.source.blocks(key_.edges));
-    return Autotuning::trial(std::move(plan), terms_.budget, smallest, largest, std::move(mpi),
+    return Autotuning::trial(std::move(plan), terms_.budget, bytes_that_count(), std::move(mpi),
                              terms_.source.memory_first());
   }
 
@@ -194,15 +192,14 @@ class Competition {
 
   /// Goes on where an earlier run has left off.
   void begin_from(const SizeResult& earlier, Offer offer) {
-    const ResultsStart start = start_from(earlier);
     const auto has = [&](const Choice& choice) { return terms_.source.possible(choice, offer.memory); };
-    switch (start.kind) {
-      case ResultsStart::Kind::trial:
-        if (!has(start.plan)) return;
-        begin_trial(start.plan);
+    switch (start_from(earlier)) {
+      case ResultsStart::trial:
+        if (!has(earlier.plans.front().choice)) return;
+        begin_trial(earlier.plans.front().choice);
         earlier_ = &earlier;
         break;
-      case ResultsStart::Kind::mpi: {
+      case ResultsStart::mpi: {
         std::vector<PlanResult> known = earlier.plans;
         std::erase_if(known,
                       [&](const PlanResult& plan) { return !is_mpi(plan.choice) && !has(plan.choice); });
@@ -215,12 +212,12 @@ class Competition {
         wait_for_review();
         break;
       }
-      case ResultsStart::Kind::compete: {
+      case ResultsStart::compete: {
         std::vector<Choice> choices = now_.choices();
-        const auto slow = [&](const Choice& choice) {
-          return std::ranges::find(start.without, choice) != start.without.end();
-        };
-        if (std::erase_if(choices, slow) == 0 || choices.size() < 2) return;
+        for (const PlanResult& plan : earlier.plans) {
+          if (plan.given_up && !is_mpi(plan.choice)) std::erase(choices, plan.choice);
+        }
+        if (choices.size() == now_.choices().size() || choices.size() < 2) return;
         now_ = compete(std::move(choices));
       }
     }

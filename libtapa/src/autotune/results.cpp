@@ -42,17 +42,6 @@ auto* same_calls(Sizes& sizes, const SizeResult& size) {
                   [&](const SizeResult& s) { return s.uniform == size.uniform && s.bytes == size.bytes; });
 }
 
-/// The first plan, where it has beaten MPI; else null.
-const PlanResult* winner_of(const SizeResult& size) {
-  const PlanResult* const mpi = mpi_of(size);
-  if (mpi == nullptr || &size.plans.front() == mpi) return nullptr;
-  const PlanResult& first = size.plans.front();
-  const bool sure = size.decided || static_cast<std::size_t>(first.samples) >= Autotuning::kSureCalls;
-  const double gain = sure ? Autotuning::kGain : Autotuning::kEarlyGain;
-  if (!size.decided && static_cast<std::size_t>(first.samples) < Autotuning::kFewCalls) return nullptr;
-  return first.seconds < (1 - gain) * mpi->seconds ? &first : nullptr;
-}
-
 int sum_of_calls(int a, int b) {
   return b > std::numeric_limits<int>::max() - a ? std::numeric_limits<int>::max() : a + b;
 }
@@ -150,19 +139,15 @@ int days_between(int from, int to) {
 }
 
 ResultsStart start_from(const SizeResult& size) {
-  ResultsStart start;
-  if (size.plans.empty()) return start;
   const PlanResult* const mpi = mpi_of(size);
-  if (const PlanResult* const winner = winner_of(size)) {
-    start.kind = ResultsStart::Kind::trial;
-    start.plan = winner->choice;
-  } else if (size.decided && mpi != nullptr) {  // it has won, or no plan has
-    start.kind = ResultsStart::Kind::mpi;
-  }
-  for (const PlanResult& plan : size.plans) {
-    if (plan.given_up && plan.choice.algorithm != Algorithm::mpi) start.without.push_back(plan.choice);
-  }
-  return start;
+  if (mpi == nullptr) return ResultsStart::compete;
+  const PlanResult& first = size.plans.front();
+  const auto samples = static_cast<std::size_t>(first.samples);
+  const bool sure = size.decided || samples >= Autotuning::kSureCalls;
+  const double gain = sure ? Autotuning::kGain : Autotuning::kEarlyGain;
+  const bool known = size.decided || samples >= Autotuning::kFewCalls;
+  if (&first != mpi && known && first.seconds < (1 - gain) * mpi->seconds) return ResultsStart::trial;
+  return size.decided ? ResultsStart::mpi : ResultsStart::compete;
 }
 
 std::vector<ShapeResults> fitting(const Results& results, const ResultsWhere& where, int ranks, int today) {

@@ -80,15 +80,10 @@ inline constexpr int kResultsDays = 30;
 [[nodiscard]] int days_between(int from, int to);
 
 /// How calls of a size may begin.
-struct ResultsStart {
-  enum class Kind : std::uint8_t {
-    compete,  ///< as without: all candidates but those in `without`
-    mpi,      ///< MPI's: no plan was faster
-    trial,    ///< with `plan`, which was faster than MPI, and must be so again
-  };
-  Kind kind = Kind::compete;
-  Choice plan;
-  std::vector<Choice> without;
+enum class ResultsStart : std::uint8_t {
+  compete,  ///< as without: all candidates but those that were given up, of which MPI is none
+  mpi,      ///< MPI's: no plan was faster
+  trial,    ///< with the first plan, which was faster than MPI, and must be so again
 };
 [[nodiscard]] ResultsStart start_from(const SizeResult& size);
 

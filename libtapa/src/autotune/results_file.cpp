@@ -60,9 +60,7 @@ ShapeResults read_shape(const JsonReader& value) {
   shape.ranks = value.at("ranks").integer(2, shape.where.job);
   shape.topology = value.at("topology").text();
   shape.day = value.at("day").integer(1, INT32_MAX);
-  const JsonReader list = value.at("sizes");
-  for (std::size_t i = 0, n = list.size(1, kMostSizeResults, "sizes"); i < n; ++i)
-    shape.sizes.push_back(read_size(list.at(i)));
+  shape.sizes = value.at("sizes").each(1, kMostSizeResults, "sizes", read_size);
   return shape;
 }
 
@@ -103,14 +101,9 @@ Results parse_results(const std::string& text, const std::string& path) {
   const std::string origin = "cache " + path;
   const nlohmann::json document = parse_json(text, origin, kMostResultsBytes);
   const JsonReader root(document, origin);
-  if (const JsonReader format = root.at("format"); format.text() != format_name)
-    format.fail(std::string("\"") + format_name + "\"");
+  root.require_format(format_name);
   root.only_keys({"format", "shapes"});
-  Results results;
-  const JsonReader list = root.at("shapes");
-  for (std::size_t i = 0, n = list.size(0, kMostShapeResults, "shapes"); i < n; ++i)
-    results.shapes.push_back(read_shape(list.at(i)));
-  return results;
+  return {root.at("shapes").each(0, kMostShapeResults, "shapes", read_shape)};
 }
 
 std::string results_json(const Results& results) {

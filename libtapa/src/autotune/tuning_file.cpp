@@ -84,9 +84,7 @@ Tuning parse_tuning(const std::string& text, const std::string& path) {
   const std::string origin = "tuning file " + path;
   const nlohmann::json document = parse_json(text, origin, max_tuning_bytes);
   const JsonReader root(document, origin);
-  if (const JsonReader format = root.at("format"); format.text() != format_name) {
-    format.fail(std::string("\"") + format_name + "\"");
-  }
+  root.require_format(format_name);
   Tuning tuning;
   if (root.has("options")) tuning.options = read_options(root.at("options"));
   if (root.has("options") && !root.has("ranks")) {
@@ -103,10 +101,10 @@ Tuning parse_tuning(const std::string& text, const std::string& path) {
   tuning.copy = root.at("copy").positive("bytes per second");
   tuning.nic_bandwidth = root.positive_or_none("nic_bandwidth", "bytes per second").value_or(0);
   tuning.cores_per_rank = root.at("cores_per_rank").positive("cores");
-  const JsonReader list = root.at("measurements");
-  for (std::size_t i = 0, n = list.size(0, most_measurements, "measurements"); i < n; ++i) {
-    tuning.measurements.push_back(read_measurement(list.at(i), tuning.levels));
-  }
+  tuning.measurements =
+      root.at("measurements").each(0, most_measurements, "measurements", [&](const JsonReader& value) {
+        return read_measurement(value, tuning.levels);
+      });
   return tuning;
 }
 

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <numeric>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -67,8 +66,6 @@ class CallNumbers {
   }
   /// A group's ranks tell each other the row and column that a choice needs, in bytes or blocks along edges.
   void start_counts(const Call& call, const Choice& choice, bool blocks) {
-    std::vector<int> members = who_tells(call, choice);
-    std::erase(members, call.state->rank);
     outgoing_.clear();
     if (blocks) {
       const auto ranks = static_cast<std::size_t>(call.state->size);
@@ -83,7 +80,7 @@ class CallNumbers {
       for (const Block& block : call.exchange.send) outgoing_.push_back(block.bytes);
       for (const Block& block : call.exchange.recv) outgoing_.push_back(block.bytes);
     }
-    start(call, window_tags::kCounts, std::move(members), outgoing_.size(), true);
+    start(call, window_tags::kCounts, who_tells(call, choice), outgoing_.size(), true);
   }
   /// All numbers that the counts of this rank's part of the plan depend on, and these counts.
   [[nodiscard]] std::vector<std::size_t> numbers() const {
@@ -142,18 +139,6 @@ class CallNumbers {
   [[nodiscard]] std::vector<int> missing() const { return exchange_.missing(8); }
 
  private:
-  /// The group of this rank at the slowest split of a choice.
-  static std::vector<int> group_members(const Topology& topology, const Choice& choice, int rank) {
-    const Level& level =
-        topology.levels.at(static_cast<std::size_t>(topology.find_level(choice.splits.back())));
-    std::vector<int> members;
-    for (int r = 0; r < topology.ranks; ++r) {
-      if (level.group[static_cast<std::size_t>(r)] == level.group[static_cast<std::size_t>(rank)])
-        members.push_back(r);
-    }
-    return members;
-  }
-
   /// All ranks of a communicator but this one.
   static std::vector<int> other_ranks(const CommState& state) {
     std::vector<int> ranks(static_cast<std::size_t>(state.size));
@@ -162,15 +147,19 @@ class CallNumbers {
     return ranks;
   }
 
+  /// Nobody else, all, or the group of this rank at the slowest split of a choice.
   static std::vector<int> who_tells(const Call& call, const Choice& choice) {
-    switch (knowledge_needed(choice)) {
-      case Knowledge::group:
-        return group_members(*call.rules->topology, choice, call.state->rank);
-      case Knowledge::all:
-        return other_ranks(*call.state);
-      default:
-        return {};
+    const Knowledge needed = knowledge_needed(choice);
+    if (needed == Knowledge::own) return {};
+    std::vector<int> ranks = other_ranks(*call.state);
+    if (needed == Knowledge::group) {
+      const Topology& topology = *call.rules->topology;
+      const int split = topology.find_level(choice.splits.back());
+      const auto& group = topology.levels.at(static_cast<std::size_t>(split)).group;
+      const int own = group[static_cast<std::size_t>(call.state->rank)];
+      std::erase_if(ranks, [&](int rank) { return group[static_cast<std::size_t>(rank)] != own; });
     }
+    return ranks;
   }
 
   /// FNV-1a, 64 bits (Fowler, Noll, Vo).

@@ -1,5 +1,4 @@
 #include <exception>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -31,7 +30,7 @@ class Ending {
     }
     const auto parts = state.parts();
     if (!route_.uniform) parts->mean.note(state.memory_run.exchange().total_bytes(), state.size);
-    if (route_.tried) parts->tuner.record(route_.key, seconds, route_.sent);
+    if (route_.tried) parts->tuner.record(*route_.tried, seconds, route_.sent);
     if (!reported || !route_.uniform || route_.stands_for == 0) return;
     note_time(state, *parts, 2 * route_.sent, seconds);
     parts->report.add_time(arguments_.function, route_.bytes, "memory",
@@ -59,11 +58,6 @@ void begin(const Arguments& arguments, const Route& route, MemoryRun& run) {
             !rules.compares() ? MemoryRun::Compare::nothing
             : route.uniform   ? MemoryRun::Compare::sums
                               : MemoryRun::Compare::blocks);
-}
-
-/// Large counts may be more than MPI can be given.
-bool may_be_mpis(const Arguments& arguments) {
-  return !arguments.neighbours && (arguments.form == Form::uniform || !arguments.large);
 }
 
 /// A nonblocking call under way. On the stack until it is known not to be over at once.
@@ -154,7 +148,9 @@ bool run_at_once(const Arguments& arguments, Route& route) {
       poll_to_end(run, true, route.state->waiter(), {arguments.function, rules.timeout},
                   [&] { return waits_for(exchange); });
     } catch (const TransportError&) {
-      given_up = sizes_agree() && may_be_mpis(arguments) && exchange.can_be_repeated();
+      // Large counts may be more than MPI can be given.
+      const bool may_be_mpis = !arguments.neighbours && (arguments.form == Form::uniform || !arguments.large);
+      given_up = sizes_agree() && may_be_mpis && exchange.can_be_repeated();
       if (sizes_agree() && !given_up) throw;
     }
     agree = sizes_agree();
@@ -163,7 +159,7 @@ bool run_at_once(const Arguments& arguments, Route& route) {
   route.carrier = given_up ? Carrier::mpi : Carrier::plan;
   if (given_up) route.reason = reasons::memory;
   route.chosen = given_up;
-  route.tried = false;
+  route.tried.reset();
   return false;
 }
 

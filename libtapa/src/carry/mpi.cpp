@@ -23,17 +23,35 @@ namespace {
 
 constinit std::atomic<bool> forwarded_init = false;
 
-/// A nonblocking call that MPI carries out and whose narrowed count arrays must live as long as it does.
-class HandedTask final : public Task {
+/// A call that MPI does not get as it was made, or not with these arrays. A nonblocking one owns what MPI
+/// needs until it has ended.
+class HandedCall final : public HandedToMpi, public Task {
  public:
-  /// `staged`: the copies that MPI works on; may be null.
-  HandedTask(const Arguments& arguments, int peers, std::unique_ptr<StagedCall> staged)
-      : staged_(std::move(staged)), function_(arguments.function) {
-    if (staged_) staged_->fetch();
-    given_ = for_mpi(staged_ ? staged_->arguments() : arguments, peers, storage_);
+  HandedCall(const Arguments& arguments, HandOver how, bool blocking) : function_(arguments.function) {
+    const int peers = peers_of(arguments.comm);
+    if (how != HandOver::as_made) check_arguments(arguments, peers, false);
+    if (how == HandOver::staged) {
+      staged_ = std::make_unique<StagedCall>(arguments, peers, *cuda_driver());
+      staged_->fetch();
+    }
+    const Arguments& given = staged_ ? staged_->arguments() : arguments;
+    if (!blocking) {
+      given_ = for_mpi(given, peers, storage_);
+    } else if (how == HandOver::as_made || arguments.neighbours || is_intercomm(arguments.comm)) {
+      call_.emplace(given, peers, arguments.comm);
+    } else {
+      normalise(given, peers, blocks_);
+      call_.emplace(given, blocks_, arguments.comm);
+    }
   }
   /// MPI's code. Holds nothing: MPI's error handler may not return.
-  [[nodiscard]] int begin() { return call_mpi(given_, given_.comm, &request_); }
+  [[nodiscard]] int call() { return call_ ? call_->call() : call_mpi(given_, given_.comm, &request_); }
+  /// Of a blocking one, after a call without an error.
+  void finish() {
+    call_->finish();
+    if (staged_) staged_->put_back();
+  }
+
   /// The program may have freed the communicator by now, so its error handler cannot be set aside: the
   /// request is asked for its state, which calls none, and one that failed is not touched again.
   bool advance() noexcept override {
@@ -52,74 +70,21 @@ class HandedTask final : public Task {
   }
 
  private:
+  const char* function_;
+  std::unique_ptr<StagedCall> staged_;  // the copies that MPI works on, or null
+  Exchange blocks_;
+  std::optional<CallForMpi> call_;  // a blocking one
   MPI_Request request_ = MPI_REQUEST_NULL;
   MpiCallStorage storage_;
   Arguments given_;
-  std::unique_ptr<StagedCall> staged_;
-  const char* function_;
   int code_ = MPI_SUCCESS;
   std::string message_;  // of what failed outside of MPI
 };
 
-/// Whether the call needs arrays that MPI reads after it has returned.
-bool needs_arrays(const Arguments& arguments) {
-  return MPI_VERSION < 4 && arguments.large && arguments.form != Form::uniform;
-}
-
-/// Throws CallError where nothing would complete a nonblocking call that MPI alone cannot: `what`.
-void require_progress(const char* what) {
-  if (world_began() && Progress::instance().driver() != Driver::none) return;
-  refuse(MPI_ERR_UNSUPPORTED_OPERATION, what,
-         " and no way to complete the call, expected MPI_THREAD_MULTIPLE or an MPI that has");
-}
-
-/// For a call with buffers that MPI does not take.
-std::unique_ptr<StagedCall> stage_for_mpi(const Arguments& arguments, int peers) {
-  check_arguments(arguments, peers, false);
-  return std::make_unique<StagedCall>(arguments, peers, *cuda_driver());
-}
-
-/// A call that MPI does not get as it was made, or not with these arrays.
-class HandedCall final : public HandedToMpi {
- public:
-  /// A blocking one.
-  HandedCall(const Arguments& arguments, HandOver how) {
-    const int peers = peers_of(arguments.comm);
-    if (how == HandOver::staged) {
-      staged_ = stage_for_mpi(arguments, peers);
-      staged_->fetch();
-    } else if (how == HandOver::bytes) {
-      check_arguments(arguments, peers, false);
-    }
-    const Arguments& given = staged_ ? staged_->arguments() : arguments;
-    if (how == HandOver::as_made || arguments.neighbours || is_intercomm(arguments.comm)) {
-      call_.emplace(given, peers, arguments.comm);
-    } else {
-      normalise(given, peers, blocks_);
-      call_.emplace(given, blocks_, arguments.comm);
-    }
-  }
-  explicit HandedCall(std::unique_ptr<HandedTask> task) : task_(std::move(task)) {}
-  /// MPI's code. Holds nothing: MPI's error handler may not return.
-  [[nodiscard]] int call() const { return task_ ? task_->begin() : call_->call(); }
-  void finish(MPI_Request* request) {
-    if (task_) return submit(std::move(task_), request);
-    call_->finish();
-    if (staged_) staged_->put_back();
-  }
-
- private:
-  std::unique_ptr<StagedCall> staged_;
-  Exchange blocks_;
-  std::optional<CallForMpi> call_;
-  std::unique_ptr<HandedTask> task_;
-};
-
 /// Makes what a call owns while MPI carries it out; see HandedToMpi.
-template <class... Parts>
-HandedCall* make_handed(Parts&&... parts) {
+HandedCall* make_handed(const Arguments& arguments, HandOver how, bool blocking) {
   delete std::exchange(per_thread.handed, nullptr);
-  auto* const call = new HandedCall(std::forward<Parts>(parts)...);
+  auto* const call = new HandedCall(arguments, how, blocking);
   per_thread.handed = call;
   return call;
 }
@@ -131,143 +96,111 @@ std::unique_ptr<HandedCall> take_handed(HandedCall* call) {
   return std::unique_ptr<HandedCall>(call);
 }
 
-/// Null: MPI takes the call as it was made, also where there is no memory for another way, or to refuse it.
-HandedCall* prepare_blocking(const Arguments& arguments, HandOver how) {
-  if (how == HandOver::as_made) return needs_arrays(arguments) ? make_handed(arguments, how) : nullptr;
-  try {
-    return make_handed(arguments, how);
-  } catch (const Mistake&) {
-    if (!is_drop_in() || !mpi_checks().arguments) throw;
-  } catch (const std::bad_alloc&) {
-    if (how == HandOver::staged) throw;
-  }
-  return prepare_blocking(arguments, HandOver::as_made);
-}
-
-/// Null: MPI alone can carry it out.
-HandedCall* prepare_nonblocking(const Arguments& arguments, bool as_made) {
-  const bool staged = !as_made && must_stage_for_mpi(arguments);
-  if (!staged && !needs_arrays(arguments)) return nullptr;
-  require_progress(staged ? "this MPI does not take GPU memory" : "this MPI has no large counts");
-  const int peers = peers_of(arguments.comm);
-  return make_handed(
-      std::make_unique<HandedTask>(arguments, peers, staged ? stage_for_mpi(arguments, peers) : nullptr));
-}
-
-/// Whether all blocks of a side are dense. Wrong types are MPI's to find.
-bool dense(const Arguments& arguments, const Side& side, int ranks) {
-  const int types = arguments.form == Form::w ? ranks : 1;
-  for (int peer = 0; peer < types; ++peer) {
-    if (side.type_of(peer) != MPI_DATATYPE_NULL && !type_info(side.type_of(peer)).always_dense())
-      return false;
-  }
-  return true;
-}
-
-bool is_complete(const Arguments& arguments) {
-  const auto has_types = [&](const Side& side) {
-    return arguments.form == Form::w ? side.types != nullptr : side.type != MPI_DATATYPE_NULL;
-  };
-  return has_types(arguments.recv) && (arguments.in_place() || has_types(arguments.send));
-}
-
-/// Whether MPI may get a blocking call on an intracommunicator wrong as it was made.
+/// Whether MPI may get a blocking call on an intracommunicator wrong as it was made. It finds wrong types.
 bool wants_bytes(const Arguments& arguments) {
-  if (!is_complete(arguments) || gpu_in_use()) return false;  // buffers may be in GPU memory
+  const bool w = arguments.form == Form::w;
+  const auto has_types = [&](const Side& side) {
+    return w ? side.types != nullptr : side.type != MPI_DATATYPE_NULL;
+  };
+  const bool complete = has_types(arguments.recv) && (arguments.in_place() || has_types(arguments.send));
+  if (!complete || gpu_in_use()) return false;  // buffers may be in GPU memory
   if (arguments.has_equal_buffers()) return true;
   if (mixed_by_mpi(arguments, arguments.comm) == Mixed::none) return false;
   const int peers = peers_of(arguments.comm);
-  const bool right = dense(arguments, arguments.recv, peers) &&
-                     (arguments.in_place() || dense(arguments, arguments.send, peers)) &&
-                     (arguments.form != Form::w || peers != 1);
+  bool right = !w || peers != 1;
+  for (const Side* const side : {&arguments.recv, &arguments.sent()}) {
+    for (int peer = 0; right && peer < (w ? peers : 1); ++peer) {
+      const MPI_Datatype type = side->type_of(peer);
+      right = type == MPI_DATATYPE_NULL || type_info(type).always_dense();
+    }
+  }
   return !right;
 }
 
-/// Whether MPI gets a call as it was made wherever its buffers are: it is agreed, or MPI refuses it.
-bool goes_as_made(const Arguments& arguments, const Route& route) {
-  if (arguments.neighbours || route.reason == reasons::wrong) return true;
-  return route.state != nullptr && route.state->rules().device.mpi_takes;
-}
-
-void require_init(const Arguments& arguments, bool as_made) {
-  require_mpi_init(arguments);
-  if (as_made || !must_stage_for_mpi(arguments)) return;
-  refuse(MPI_ERR_BUFFER,
-         "a buffer is GPU memory, expected host memory: this persistent call is MPI's, which does not "
-         "take it (TAPA_GPU=else-mpi says that it does)");
-}
-
-/// What MPI is given: the call as it was made, with counts that MPI takes, or one that owns what it needs.
-struct Given {
-  Arguments arguments;
-  HandedCall* call = nullptr;
-};
-
-Given prepare(const Arguments& arguments, const Route& route, Mode mode) {
-  Given given{arguments};
-  const bool as_made = goes_as_made(arguments, route);
+/// What owns what MPI needs, or null: MPI takes `given`, the call as it was made, also where there is no
+/// memory for another way, or to refuse it. Throws CallError.
+HandedCall* prepare(const Arguments& arguments, const Route& route, Mode mode, Arguments& given) {
+  const bool blocking = mode == Mode::blocking;
+  if (mode == Mode::persistent) require_mpi_init(arguments);
+  // Where it is agreed that MPI takes GPU memory, and where it refuses the call, nobody looks.
+  const bool as_made = arguments.neighbours || route.reason == reasons::wrong ||
+                       (route.state != nullptr && route.state->rules().device.mpi_takes);
+  HandOver how = route.how;
+  if (!blocking && !as_made && must_stage_for_mpi(arguments)) how = HandOver::staged;
   if (mode == Mode::persistent) {
-    require_init(arguments, as_made);
+    if (how == HandOver::staged)
+      refuse(MPI_ERR_BUFFER,
+             "a buffer is GPU memory, expected host memory: this persistent call is MPI's, which does not "
+             "take it (TAPA_GPU=else-mpi says that it does)");
     forwarded_init.store(true, std::memory_order_relaxed);
-    return given;
+    return nullptr;
   }
-  given.call = mode == Mode::nonblocking ? prepare_nonblocking(arguments, as_made)
-                                         : prepare_blocking(arguments, route.how);
+  // That MPI reads after it has returned.
+  const bool has_arrays = MPI_VERSION < 4 && arguments.large && arguments.form != Form::uniform;
+  const bool owns = how != HandOver::as_made || has_arrays;
+  if (owns && !blocking && (!world_began() || Progress::instance().driver() == Driver::none))
+    refuse(MPI_ERR_UNSUPPORTED_OPERATION,
+           how == HandOver::staged ? "this MPI does not take GPU memory" : "this MPI has no large counts",
+           " and no way to complete the call, expected MPI_THREAD_MULTIPLE or an MPI that has");
+  try {
+    if (owns) return make_handed(arguments, how, blocking);
+  } catch (const Mistake&) {
+    if (!blocking || !is_drop_in() || !mpi_checks().arguments) throw;
+  } catch (const std::bad_alloc&) {
+    if (how != HandOver::bytes) throw;
+  }
+  if (has_arrays && how != HandOver::as_made) return make_handed(arguments, HandOver::as_made, blocking);
   MpiCallStorage none;  // there are no arrays of large counts, or MPI takes these
-  if (given.call == nullptr) given.arguments = for_mpi(arguments, 0, none);
-  return given;
-}
-
-int give(const Given& given, Mode mode, MPI_Request* request) {
-  if (given.call != nullptr) return given.call->call();
-  return mode == Mode::persistent ? call_mpi_init(given.arguments, request)
-                                  : call_mpi(given.arguments, given.arguments.comm, request);
-}
-
-/// MPI checks the arguments of a program that knows nothing of us.
-void check_before_mpi(const Arguments& arguments) {
-  const Check check = own_options().settings().check;
-  if (!is_drop_in() && check != Check::off)
-    check_arguments(arguments, peers_of(arguments.comm), check != Check::mpi);
-}
-
-/// Of a blocking call that the ranks have not agreed on.
-HandOver way_to_mpi(const Arguments& arguments, const Route& route) {
-  if (route.how == HandOver::staged) return HandOver::staged;
-  if (route.reason == reasons::wrong || (route.chosen && arguments.neighbours)) return HandOver::as_made;
-  if (route.chosen)
-    return !route.state->rules().mpi_is_forced && wants_bytes(arguments) ? HandOver::bytes
-                                                                         : HandOver::as_made;
-  const bool foreign = route.reason == reasons::foreign;
-  if (!foreign) check_before_mpi(arguments);
-  if (arguments.neighbours) return HandOver::as_made;
-  if (route.state == nullptr && must_stage_for_mpi(arguments)) return HandOver::staged;
-  return !foreign && wants_bytes(arguments) ? HandOver::bytes : HandOver::as_made;
+  given = for_mpi(arguments, 0, none);
+  return nullptr;
 }
 
 }  // namespace
 
 void hand_over(const Arguments& arguments, Mode mode, Route& route) {
+  const bool foreign = route.reason == reasons::foreign;
+  // MPI checks the arguments of a program that knows nothing of us.
+  const auto check = [&] {
+    const Check wanted = own_options().settings().check;
+    if (!is_drop_in() && !foreign && wanted != Check::off)
+      check_arguments(arguments, peers_of(arguments.comm), wanted != Check::mpi);
+  };
   if (mode != Mode::blocking) {
-    if (route.reason != reasons::foreign && route.reason != reasons::tags) check_before_mpi(arguments);
+    if (route.reason != reasons::tags) check();
     return;
   }
   const bool agreed = route.state != nullptr && !route.chosen && !route.state->rules().is_mpis;
-  if (!agreed) route.how = way_to_mpi(arguments, route);
+  if (!agreed && route.how != HandOver::staged && route.reason != reasons::wrong) {
+    if (!route.chosen) check();
+    const bool exactly = foreign || (route.chosen && route.state->rules().mpi_is_forced);
+    if (!arguments.neighbours && route.state == nullptr && must_stage_for_mpi(arguments))
+      route.how = HandOver::staged;
+    else if (!arguments.neighbours && !exactly && wants_bytes(arguments))
+      route.how = HandOver::bytes;
+  }
   if (!route.chosen && !arguments.neighbours && route.how == HandOver::as_made) remember_forwarded(arguments);
 }
 
 int run_by_mpi(const Arguments& arguments, const Route& route, Mode mode, MPI_Request* request) {
   const MpiNote note(arguments, route);
-  Given given;
-  int code = guarded(arguments.comm, arguments.function, [&] { given = prepare(arguments, route, mode); });
+  HandedCall* call = nullptr;
+  Arguments given = arguments;
+  int code =
+      guarded(arguments.comm, arguments.function, [&] { call = prepare(arguments, route, mode, given); });
   if (code != MPI_SUCCESS) return note.end(code);
-  code = in_mpi(arguments.function, [&] { return give(given, mode, request); });
-  if (given.call != nullptr && code != MPI_SUCCESS) {
-    take_handed(given.call);
-  } else if (given.call != nullptr) {
+  code = in_mpi(arguments.function, [&] {
+    if (call != nullptr) return call->call();
+    return mode == Mode::persistent ? call_mpi_init(given, request) : call_mpi(given, given.comm, request);
+  });
+  if (call != nullptr && code != MPI_SUCCESS) {
+    take_handed(call);
+  } else if (call != nullptr) {
     code = guarded(arguments.comm, arguments.function, [&] {
-      if (const auto call = take_handed(given.call)) call->finish(request);
+      auto own = take_handed(call);
+      if (own && mode == Mode::nonblocking)
+        submit(std::move(own), request);
+      else if (own)
+        own->finish();
     });
   }
   return note.end(code);

@@ -40,12 +40,7 @@ class MpiNote {
     if (!good && (!route_->chosen || freed_ != freed_communicators.load(std::memory_order_acquire)))
       return code;
     try {
-      if (!route_->chosen) {
-        keep(seconds);
-        return code;
-      }
-      if (good && route_->state->rules().report != Reporting::off) compare(seconds);
-      tell(seconds);
+      route_->chosen ? tell(seconds, good) : keep(seconds);
     } catch (const std::exception& e) {  // the call itself was right
       if (good) log_warn("a call is missing in the report", e.what());
     }
@@ -67,27 +62,24 @@ class MpiNote {
     if (route_->state != nullptr && route_->state->ready()) note_traffic(a, peers, *route_->state);
   }
 
-  /// For what the ranks compare, of a call for which they have chosen MPI. Its arguments were right.
-  void compare(double seconds) const {
-    CommState& state = *route_->state;
-    if (!route_->uniform) note_traffic(*arguments_, state.size, state);
-    state.parts()->report.next_blocking();
-    if (state.rules().timeout <= 0) note_time(state, *arguments_, seconds);  // else ranks have met before
-  }
-
-  /// Of such a call.
-  void tell(double seconds) const {
+  /// Of a call for which the ranks have chosen MPI.
+  void tell(double seconds, bool good) const {
     CommState& state = *route_->state;
     const Rules& rules = state.rules();
+    const bool reported = rules.report != Reporting::off;
+    if (good && reported) {  // so its arguments were right
+      if (!route_->uniform) note_traffic(*arguments_, state.size, state);
+      state.parts()->report.next_blocking();
+      if (rules.timeout <= 0) note_time(state, *arguments_, seconds);  // else ranks have met before
+    }
     const auto parts = state.parts();
-    if (route_->tried) parts->tuner.record(route_->key, seconds, route_->sent);
+    if (route_->tried) parts->tuner.record(*route_->tried, seconds, route_->sent);
     if (!route_->uniform) parts->mean.note(std::nullopt, state.size);
     const std::size_t own = route_->sent / static_cast<std::size_t>(state.size);
     const std::size_t bytes = route_->bytes != 0 ? route_->bytes : own;
     const char* const why = reason(rules);
     const char* const function = arguments_->function;
-    if (rules.report != Reporting::off)
-      parts->report.count(function, bytes, "mpi", why, route_->sent, seconds, std::nullopt);
+    if (reported) parts->report.count(function, bytes, "mpi", why, route_->sent, seconds, std::nullopt);
     if (!rules.explain || state.rank != 0) return;
     const Decision decision{{Algorithm::mpi}, "mpi", route_->tried ? kProbed : why, 0};
     const auto entry =

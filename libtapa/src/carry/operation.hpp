@@ -112,8 +112,7 @@ class Operation {
     route.state = call_.state.get();
     route.chosen = route.noted = true;
     if (run_.by_memory()) route.reason = reasons::memory;
-    route.tried = choosing_.tried().has_value();
-    if (route.tried) route.key = *choosing_.tried();
+    route.tried = choosing_.tried();
     route.sent = total_bytes(call_.exchange.send);
     route.uniform = call_.exchange.uniform;
     route.bytes = choosing_.bytes_per_pair(call_.exchange);
@@ -196,10 +195,28 @@ class Operation {
         after_turn();
         return true;
       case Stage::arrivals:
+        if (!numbers_.test()) return false;
+        after_arrivals();
+        return true;
       case Stage::check:
+        if (!numbers_.test()) return false;
+        numbers_.start_verdict(call_);
+        stage_ = Stage::verdict;
+        return true;
       case Stage::verdict:
-      case Stage::counts:
-        return step_numbers();
+        if (!numbers_.test()) return false;
+        numbers_.judge(*call_.state);
+        if (judging_)
+          throw CallError(MPI_ERR_TRUNCATE, "the two ends of a block differ", CallError::Seen::everywhere);
+        stage_ = Stage::plan;
+        return true;
+      case Stage::counts: {
+        if (!numbers_.test()) return false;
+        const std::vector<std::size_t> numbers = numbers_.numbers();
+        choosing_.take_counts(call_, numbers_.counts(*call_.state, numbers), numbers);
+        take_plan();
+        return true;
+      }
       case Stage::plan:
         return step_plan();
       case Stage::ready:
@@ -230,31 +247,6 @@ class Operation {
       stage_ = Stage::window;
     else
       after_turn();
-    return true;
-  }
-
-  bool step_numbers() {
-    if (!numbers_.test()) return false;
-    switch (stage_) {
-      case Stage::arrivals:
-        after_arrivals();
-        break;
-      case Stage::check:
-        numbers_.start_verdict(call_);
-        stage_ = Stage::verdict;
-        break;
-      case Stage::verdict:
-        numbers_.judge(*call_.state);
-        if (judging_)
-          throw CallError(MPI_ERR_TRUNCATE, "the two ends of a block differ", CallError::Seen::everywhere);
-        stage_ = Stage::plan;
-        break;
-      default: {
-        const std::vector<std::size_t> numbers = numbers_.numbers();
-        choosing_.take_counts(call_, numbers_.counts(*call_.state, numbers), numbers);
-        take_plan();
-      }
-    }
     return true;
   }
 

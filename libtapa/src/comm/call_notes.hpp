@@ -17,8 +17,8 @@ namespace tapa {
 /// The blocking call that the report has numbered last has ended, in which every rank waited for all others.
 /// `parts`: of `state`. Not where ranks agree on the way of GPU buffers first: they wait there.
 void note_time(CommState& state, const CommParts& parts, std::uint64_t bytes, double seconds) noexcept;
-/// The same where blocks may differ, and a rank may have received nothing. Asks MPI about types: without
-/// lock.
+/// The same where blocks may differ, and a rank may have received nothing. Without lock: asks MPI about
+/// types.
 void note_time(CommState& state, const Arguments& arguments, double seconds) noexcept;
 
 /// Bytes of the blocks of a side.

@@ -79,11 +79,9 @@ struct DeviceBlocks {
   void locate(const Side& side, const CudaMemory* engine) {
     CudaDriver* const driver = cuda_driver();
     CudaMemory found;
-    bool looked = false;
     bool on_host = driver == nullptr;
     const auto look = [&](std::uintptr_t address) {
       found = driver->memory(reinterpret_cast<const void*>(address), last);
-      looked = true;
     };
     if (driver != nullptr && side.buffer != nullptr && total > 0) {
       look(low);
@@ -92,8 +90,7 @@ struct DeviceBlocks {
     }
     for (std::size_t peer = 0; peer < bytes.size(); ++peer) {
       if (bytes[peer] == 0) continue;
-      const bool known = looked && found.holds(reinterpret_cast<const void*>(displs[peer]));
-      if (!on_host && !known) look(displs[peer]);
+      if (!on_host && !found.holds(reinterpret_cast<const void*>(displs[peer]))) look(displs[peer]);
       place.host = place.host && !found.on_device;
       const bool same = !memory || memory->device == found.device;
       place.device = place.device && found.on_device && same && serves(engine, found);

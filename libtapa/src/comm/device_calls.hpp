@@ -33,22 +33,21 @@ namespace tapa {
 class DeviceCalls {
  public:
   /// `comm`: of the ranks, for nothing else; belongs to it from now on.
-  DeviceCalls(MPI_Comm comm, int rank, const DeviceFacts& facts)
-      : comm_(comm), rank_(rank), ranks_(facts.ranks), facts_(facts) {}
+  DeviceCalls(MPI_Comm comm, int rank, const DeviceFacts& facts) : comm_(comm), rank_(rank), facts_(facts) {}
 
   /// A TAPA_DEVICE_WIRE, alike on all ranks, for an engine that is started later.
   void use_wire(int wire) { wire_ = wire; }
 
   /// Which way a call takes, the same on all ranks, as `mpi_takes` is. Collective. Throws CallError.
-  [[nodiscard]] CallWay agree(const Arguments& arguments, bool mpi_takes, Waiter waiter) {
-    if (given_up_) return mpi_takes ? CallWay::mpi : CallWay::stage;
+  [[nodiscard]] DeviceWay agree(const Arguments& arguments, bool mpi_takes, Waiter waiter) {
+    if (given_up_) return mpi_takes ? DeviceWay::mpi : DeviceWay::stage;
     own_bits_ = look_at(arguments);
     const std::uint64_t agreed = common_bits(waiter);
-    const CallWay way = decide_call(agreed, mpi_takes);
+    const DeviceWay way = decide_call(agreed, mpi_takes);
     // Where MPI takes GPU memory, ranks that are not asked would not all call MPI.
     if (between_nodes() && !has_engine() && !mpi_takes && host_calls_.count(way)) given_up_ = true;
-    if (way != CallWay::engine) return way;
-    if (!start_engine()) return mpi_takes ? CallWay::mpi : CallWay::stage;
+    if (way != DeviceWay::engine) return way;
+    if (!start_engine()) return mpi_takes ? DeviceWay::mpi : DeviceWay::stage;
     keep_registrations(agreed);
     in_rows_ = (agreed & CallBits::row) != 0;
     return way;
@@ -118,15 +117,15 @@ class DeviceCalls {
     return options;
   }
 
-  /// What this rank says of its buffers. With nothing on a device yet it cannot tell where its engine would
+  /// What this rank says of its buffers. With nothing on a device yet it cannot tell where an engine would
   /// be.
   [[nodiscard]] std::uint64_t look_at(const Arguments& a) {
     const CudaMemory* const near = has_engine() ? &engine_.near : nullptr;
-    recv_.describe(a, a.recv, ranks_, near);
+    recv_.describe(a, a.recv, facts_.ranks, near);
     if (a.in_place()) {
       send_ = recv_;
     } else {
-      send_.describe(a, a.send, ranks_, near);
+      send_.describe(a, a.send, facts_.ranks, near);
       if (a.form == Form::uniform) {  // MPI lets a receiver expect more than is sent
         for (std::size_t& bytes : recv_.bytes) bytes = std::min(bytes, send_.bytes[0]);
       }
@@ -151,15 +150,17 @@ class DeviceCalls {
         facts_.ranks_of_node > 1 && recv_.memory && registrations_.wanted(*recv_.memory, recv_.longest);
     const bool stale =
         std::ranges::any_of(recv_.parts, [&](const CudaMemory& part) { return registrations_.stale(part); });
+    // TAPA_Device_alltoall sends from a packed copy of blocks in place.
+    const bool apart = send_.base + send_.total <= recv_.base || recv_.base + recv_.total <= send_.base;
+    const bool row = a.form == Form::uniform && recv_.in_row() && (a.in_place() || (send_.in_row() && apart));
     return bits | (wants ? 0 : CallBits::registered) | (stale ? 0 : CallBits::fresh) |
-           (in_rows(a) ? CallBits::row : 0);
+           (row ? CallBits::row : 0);
   }
 
   /// The bits of own_bits_ that hold on all ranks. Collective.
   [[nodiscard]] std::uint64_t common_bits(Waiter waiter) {
-    if (has_words_ == Words::unknown)
-      has_words_ = !between_nodes() && words_.open(comm_) ? Words::open : Words::none;
-    return has_words_ == Words::open ? words_.common_bits(own_bits_, waiter) : bits_by_message(waiter);
+    if (!has_words_) has_words_ = !between_nodes() && words_.open(comm_);
+    return *has_words_ ? words_.common_bits(own_bits_, waiter) : bits_by_message(waiter);
   }
 
   /// Operations that another rank waits for before it comes here make progress meanwhile.
@@ -171,16 +172,9 @@ class DeviceCalls {
     check_mpi(PMPI_Iallreduce(&mine, &sum, 2, MPI_UINT64_T, MPI_SUM, comm_, &pending.request),
               pending.function);
     poll_to_end(pending, false, waiter, {}, [] { return std::string(); });
-    return tapa::common_bits(sum, ranks_);
+    return tapa::common_bits(sum, facts_.ranks);
   }
 
-  /// Whether TAPA_Device_alltoall takes this rank's blocks. It sends from a packed copy of those in place.
-  [[nodiscard]] bool in_rows(const Arguments& a) const {
-    if (a.form != Form::uniform || !recv_.in_row()) return false;
-    if (a.in_place()) return true;
-    const bool apart = send_.base + send_.total <= recv_.base || recv_.base + recv_.total <= send_.base;
-    return send_.in_row() && apart;
-  }
   [[nodiscard]] bool between_nodes() const { return facts_.nodes > 1; }
   [[nodiscard]] bool has_engine() const { return engine_.engine != TAPA_DEVICE_COMM_NULL; }
 
@@ -308,10 +302,8 @@ class DeviceCalls {
 
   MPI_Comm comm_;
   SharedWords words_;
-  enum class Words : std::uint8_t { unknown, open, none };
-  Words has_words_ = Words::unknown;
+  std::optional<bool> has_words_;  // from the first call on
   int rank_;
-  int ranks_;
   DeviceFacts facts_;
   HostCalls host_calls_;
   int wire_ = TAPA_DEVICE_WIRE_AUTO;

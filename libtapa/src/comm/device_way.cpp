@@ -95,10 +95,10 @@ std::uint64_t common_bits(const CallTally& sum, int ranks) {
   return sum.sizes == 0 ? bits : bits & ~CallBits::engine;
 }
 
-CallWay decide_call(std::uint64_t agreed, bool mpi_takes) {
-  if ((agreed & CallBits::host) != 0) return CallWay::host;
-  if ((agreed & CallBits::engine) != 0) return CallWay::engine;
-  return mpi_takes ? CallWay::mpi : CallWay::stage;
+DeviceWay decide_call(std::uint64_t agreed, bool mpi_takes) {
+  if ((agreed & CallBits::host) != 0) return DeviceWay::host;
+  if ((agreed & CallBits::engine) != 0) return DeviceWay::engine;
+  return mpi_takes ? DeviceWay::mpi : DeviceWay::stage;
 }
 
 std::uint64_t call_bits(const SidePlace& send, const SidePlace& recv, bool overlaps) {

@@ -13,7 +13,7 @@
 
 namespace tapa {
 
-/// What becomes of calls on a communicator.
+/// What becomes of calls on a communicator, and of one for which the ranks agree.
 enum class DeviceWay : std::uint8_t {
   host,    ///< no rank uses a GPU, or none has buffers there: nothing is asked. A buffer that is there later
            ///< all the same is staged
@@ -57,8 +57,7 @@ struct CallBits {
   static constexpr std::uint64_t row = 16;        ///< blocks are alike and lie one behind the other
   static constexpr int count = 5;
 };
-enum class CallWay : std::uint8_t { host, engine, mpi, stage };
-[[nodiscard]] CallWay decide_call(std::uint64_t agreed, bool mpi_takes);
+[[nodiscard]] DeviceWay decide_call(std::uint64_t agreed, bool mpi_takes);
 
 /// To ask all ranks of several nodes costs a message in each call. Where the first calls were all on host
 /// memory that ends: who comes with GPU memory later copies it by itself.
@@ -66,8 +65,8 @@ class HostCalls {
  public:
   static constexpr int most = 20;
   /// Counts a call that went this way on all ranks, without an engine. Whether to ask no more.
-  [[nodiscard]] bool count(CallWay way) {
-    only_ = only_ && way == CallWay::host;
+  [[nodiscard]] bool count(DeviceWay way) {
+    only_ = only_ && way == DeviceWay::host;
     return only_ && ++calls_ >= most;
   }
 

@@ -1,6 +1,5 @@
 #include "comm/registry.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <new>
 #include <vector>

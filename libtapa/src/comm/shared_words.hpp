@@ -11,9 +11,7 @@
 #include <cstdint>
 #include <new>
 #include <optional>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "run/error.hpp"
 #include "run/log.hpp"
@@ -21,6 +19,7 @@
 #include "run/progress.hpp"
 #include "run/world.hpp"
 #include "transport/mapping.hpp"
+#include "transport/memory_file.hpp"
 #include "transport/shm_segment.hpp"
 #include "transport/waiter.hpp"
 
@@ -30,34 +29,32 @@ class SharedWords {
  public:
   static constexpr std::uint64_t kMost = 0xff;  ///< of a number
 
-  SharedWords() = default;
-  SharedWords(const SharedWords&) = delete;
-  SharedWords& operator=(const SharedWords&) = delete;
-
-  /// Makes the memory. Collective over the ranks of one node. False, on all: there is none.
+  /// Makes a page of memory for each rank. Collective over the ranks of one node. False, on all: there is
+  /// none.
   // Not MPI's windows, as these are freed together.
   [[nodiscard]] bool open(MPI_Comm comm) {
     static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
-    const auto count = static_cast<std::size_t>(size_of(comm));
+    rank_ = static_cast<std::size_t>(rank_in(comm));
+    ranks_ = static_cast<std::size_t>(size_of(comm));
+    const std::size_t bytes = ranks_ * page_bytes();
     std::string why;
-    TokenText own{};
-    std::optional<ShmSegment> segment;
-    std::vector<TokenText> tokens;
-    const auto make_room = [&] {
-      tokens.resize(count);
-      mappings_.reserve(count);
-      of_rank_.reserve(count);
-      if (share_.grow(count, count * page_bytes(), why)) segment = ShmSegment::create(why);
-      if (!segment) throw std::bad_alloc();
-      segment->token().copy(own.data(), own.size() - 1);
+    std::array<char, 128> token{};  // of rank 0's file
+    std::optional<ShmSegment> file;
+    const auto make_file = [&] {
+      bool made = share_.grow(1, bytes, why);
+      if (made && rank_ == 0) file = ShmSegment::create(why);
+      made = made && (rank_ != 0 || (file && file->resize(bytes, why)));
+      if (!made) throw std::bad_alloc();
+      if (file) file->token().copy(token.data(), token.size() - 1);
     };
-    constexpr int bytes = sizeof own;
-    bool good = on_all_ranks(comm, make_room);
+    bool good = on_all_ranks(comm, make_file);
     if (good) {
-      check_mpi(PMPI_Allgather(own.data(), bytes, MPI_BYTE, tokens.data(), bytes, MPI_BYTE, comm),
-                "MPI_Allgather");
-      // New files are clear: who is through here first may write at once.
-      good = on_all_ranks(comm, [&] { map(tokens, static_cast<std::size_t>(rank_in(comm))); });
+      check_mpi(PMPI_Bcast(token.data(), static_cast<int>(token.size()), MPI_CHAR, 0, comm), "MPI_Bcast");
+      const int fd = file ? file->fd() : ShmSegment::open_token(token.data());
+      if (fd >= 0) words_ = Mapping(fd, 0, bytes);
+      if (!file && fd >= 0) ::close(fd);
+      // A new file is clear: who is through here first may write at once.
+      good = on_all_ranks(comm, words_.ok());
     }
     if (good) return true;
     close();
@@ -66,9 +63,7 @@ class SharedWords {
   }
   /// Local.
   void close() {
-    of_rank_.clear();
-    own_ = nullptr;
-    mappings_.clear();
+    words_ = {};
     share_ = {};
   }
 
@@ -77,12 +72,12 @@ class SharedWords {
     ++call_;
     // Who writes call n has read all of call n-1, so nobody reads call n-2 any more: two places are enough.
     const std::size_t place = call_ % 2;
-    own_[place].store(call_ << 8 | mine, std::memory_order_release);
+    word_of(rank_, place).store(call_ << 8 | mine, std::memory_order_release);
     std::uint64_t bits = mine;
-    for (const std::atomic<std::uint64_t>* const words : of_rank_) {
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
       std::uint64_t word = 0;
       const auto there = [&] {
-        word = words[place].load(std::memory_order_acquire);
+        word = word_of(rank, place).load(std::memory_order_acquire);
         return word >> 8 == call_;
       };
       for (int idle = 0; !there(); ++idle) {
@@ -96,37 +91,18 @@ class SharedWords {
   }
 
  private:
-  static constexpr std::size_t kWordsAt = 128;  // in a segment: processors fetch lines in pairs
+  static constexpr std::size_t kWordsAt = 128;  // in a page: processors fetch lines in pairs
 
-  static Mapping map_token(const char* token) {
-    const int fd = ShmSegment::open_token(token);
-    if (fd < 0) return {};
-    Mapping mapping(fd, 0, page_bytes());
-    ::close(fd);
-    return mapping;
-  }
-
-  using TokenText = std::array<char, 128>;  // of the file of a rank
-  /// The pages of all ranks. Throws std::bad_alloc.
-  void map(std::span<const TokenText> tokens, std::size_t rank) {
-    for (std::size_t peer = 0; peer < tokens.size(); ++peer) {
-      Mapping mapping = map_token(tokens[peer].data());
-      if (!mapping.ok()) throw std::bad_alloc();
-      auto* const words =
-          std::launder(reinterpret_cast<std::atomic<std::uint64_t>*>(mapping.address() + kWordsAt));
-      if (peer == rank)
-        own_ = words;
-      else
-        of_rank_.push_back(words);
-      mappings_.push_back(std::move(mapping));
-    }
+  [[nodiscard]] std::atomic<std::uint64_t>& word_of(std::size_t rank, std::size_t place) const {
+    std::byte* const words = words_.address() + rank * page_bytes() + kWordsAt;
+    return reinterpret_cast<std::atomic<std::uint64_t>*>(words)[place];
   }
 
   MapShare share_;
-  std::vector<Mapping> mappings_;  // of all ranks
+  Mapping words_;
+  std::size_t rank_ = 0;
+  std::size_t ranks_ = 0;
   std::uint64_t call_ = 0;
-  std::atomic<std::uint64_t>* own_ = nullptr;
-  std::vector<const std::atomic<std::uint64_t>*> of_rank_;  // of the others
 };
 
 }  // namespace tapa

@@ -56,12 +56,15 @@ std::string boot_of_machine() {
   return boot.data();
 }
 
-std::string own_node() {
+std::string own_processes() {
   std::array<char, 64> processes{};
   const ssize_t length = readlink("/proc/self/ns/pid", processes.data(), processes.size() - 1);
+  return boot_of_machine() + "/" + (length > 0 ? processes.data() : "");
+}
+
+std::string own_node() {
   const char* const label = files::variable("TAPA_DEVICE_NODE");
-  return boot_of_machine() + "/" + (length > 0 ? processes.data() : "") + "/" +
-         (label == nullptr ? "" : label);
+  return own_processes() + "/" + (label == nullptr ? "" : label);
 }
 
 Partition agree_on_nodes(const Agreement& agreement) {

@@ -18,6 +18,9 @@ namespace tapa::device {
 /// What ranks that share a node have in common.
 [[nodiscard]] std::string own_node();
 
+/// What processes have in common that see each other's numbers.
+[[nodiscard]] std::string own_processes();
+
 /// What names the machine since its start; "" where the system does not say.
 [[nodiscard]] std::string boot_of_machine();
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <string>
 
 #include "run/device_memory.hpp"
@@ -25,32 +24,32 @@ struct Names {
 constexpr Names send_names{"sendbuf", "sendcount", "sdispls", "sendtype"};
 constexpr Names recv_names{"recvbuf", "recvcount", "rdispls", "recvtype"};
 
-std::string indexed(const char* name, Form form, int peer) {
-  if (form == Form::uniform) return name;
-  return words(name, "s[", peer, "]");
+template <class... Parts>
+[[noreturn]] void refuse_mistake(int code, const Parts&... message) {
+  throw Mistake(code, words(message...));
+}
+
+std::string indexed(const char* name, bool one, int peer) {
+  return one ? std::string(name) : words(name, "s[", peer, "]");
 }
 
 void require_arrays(const Arguments& a, const Side& side, const Names& names) {
-  const auto null = [](const std::string& what) {
-    throw Mistake(MPI_ERR_ARG, what + " is null, expected an array");
+  const auto require = [](bool there, const char* name, const char* plural) {
+    if (!there) refuse_mistake(MPI_ERR_ARG, name, plural, " is null, expected an array");
   };
-  if (side.counts == nullptr && side.large_counts == nullptr) null(std::string(names.count) + "s");
-  if (side.displs == nullptr && side.large_displs == nullptr) null(names.displ);
-  if (a.form == Form::w && side.types == nullptr) null(std::string(names.type) + "s");
+  require(side.counts != nullptr || side.large_counts != nullptr, names.count, "s");
+  require(side.displs != nullptr || side.large_displs != nullptr, names.displ, "");
+  require(a.form != Form::w || side.types != nullptr, names.type, "s");
 }
 
 TypeInfo named_type_info(const Arguments& a, const Side& side, const Names& names, int peer) {
   const MPI_Datatype type = side.type_of(peer);
-  if (type == MPI_DATATYPE_NULL) {
-    throw Mistake(MPI_ERR_TYPE,
-                  (a.form == Form::w ? indexed(names.type, a.form, peer) : std::string(names.type)) +
-                      " is MPI_DATATYPE_NULL, expected a datatype");
-  }
+  const auto name = [&] { return indexed(names.type, a.form != Form::w, peer); };
+  if (type == MPI_DATATYPE_NULL)
+    refuse_mistake(MPI_ERR_TYPE, name(), " is MPI_DATATYPE_NULL, expected a datatype");
   const TypeInfo info = type_info(type);
-  if (!info.committed) {
-    throw Mistake(MPI_ERR_TYPE, indexed(names.type, a.form == Form::w ? Form::w : Form::uniform, peer) +
-                                    " is not committed, expected a datatype after MPI_Type_commit");
-  }
+  if (!info.committed)
+    refuse_mistake(MPI_ERR_TYPE, name(), " is not committed, expected a datatype after MPI_Type_commit");
   return info;
 }
 
@@ -63,45 +62,23 @@ bool counts_are_right(const Side& side, const TypeInfo& info, int blocks) {
 }
 
 void check_side(const Arguments& a, const Side& side, const Names& names, int ranks) {
+  const bool uniform = a.form == Form::uniform;
   const int blocks = a.blocks(side, ranks);
-  if (a.form != Form::uniform && blocks > 0) require_arrays(a, side, names);
-  const int peers = a.form == Form::uniform ? std::min(blocks, 1) : blocks;
+  if (!uniform && blocks > 0) require_arrays(a, side, names);
+  const int peers = uniform ? std::min(blocks, 1) : blocks;
   TypeInfo info;
   for (int peer = 0; peer < peers; ++peer) {
     if (peer == 0 || a.form == Form::w) info = named_type_info(a, side, names, peer);
     if (peer == 0 && a.form == Form::v && counts_are_right(side, info, blocks)) return;
     const MPI_Count count = side.count_of(peer);
-    if (count < 0) {
-      throw Mistake(MPI_ERR_COUNT,
-                    words(indexed(names.count, a.form, peer), " is ", count, ", expected 0 or more"));
-    }
+    if (count < 0)
+      refuse_mistake(MPI_ERR_COUNT, indexed(names.count, uniform, peer), " is ", count,
+                     ", expected 0 or more");
     if (block_bytes(info, count) == 0 || side.buffer != nullptr || a.leads_nowhere(side, peer)) continue;
     if (block_offset(a.form, side, info, peer) + info.first < kLowestAddress)
       refuse(MPI_ERR_BUFFER, names.buffer, " is null, expected a buffer of ",
-             indexed(names.count, a.form, peer), " = ", count, " elements");
+             indexed(names.count, uniform, peer), " = ", count, " elements");
   }
-}
-
-/// Both ends of the block that this rank sends to itself, or of all blocks where they are equal.
-void check_own_block(const Arguments& a, int rank) {
-  const auto bytes = [&](const Side& side) {
-    return block_bytes(type_info(side.type_of(rank)), side.count_of(rank));
-  };
-  const std::size_t sent = bytes(a.send);
-  const std::size_t received = bytes(a.recv);
-  if (sent == received) return;
-  throw Mistake(MPI_ERR_TRUNCATE, words(indexed(send_names.count, a.form, rank), " and its type make ", sent,
-                                        " bytes, ", indexed(recv_names.count, a.form, rank), " and its type ",
-                                        received, ", expected the same"));
-}
-
-void check_uniform_sizes(const Arguments& a, bool strict) {
-  const std::size_t sent = block_bytes(type_info(a.send.type), a.send.count);
-  const std::size_t received = block_bytes(type_info(a.recv.type), a.recv.count);
-  if (sent > received || (strict && sent != received))
-    refuse(MPI_ERR_TRUNCATE, "sendcount and sendtype make ", sent,
-           " bytes per block, recvcount and recvtype ", received,
-           strict ? ", expected the same" : ", expected no fewer");
 }
 
 }  // namespace
@@ -115,22 +92,32 @@ void require_host_memory(const void* address, const char* name, const char* why)
 }
 
 void check_arguments(const Arguments& a, int ranks, bool strict, int own) {
-  if (a.recv.buffer == MPI_IN_PLACE) {
-    throw Mistake(MPI_ERR_BUFFER, "recvbuf is MPI_IN_PLACE, expected a buffer (MPI_IN_PLACE is for sendbuf)");
-  }
+  if (a.recv.buffer == MPI_IN_PLACE)
+    refuse_mistake(MPI_ERR_BUFFER,
+                   "recvbuf is MPI_IN_PLACE, expected a buffer (MPI_IN_PLACE is for sendbuf)");
   if (a.neighbours && a.in_place())
-    throw Mistake(MPI_ERR_BUFFER,
-                  "sendbuf is MPI_IN_PLACE, expected a buffer: neighbours have none in place");
+    refuse_mistake(MPI_ERR_BUFFER,
+                   "sendbuf is MPI_IN_PLACE, expected a buffer: neighbours have none in place");
   check_side(a, a.recv, recv_names, ranks);
   if (a.in_place()) return;
   check_side(a, a.send, send_names, ranks);
   if (a.neighbours) return;  // whom ends belong to differs from edge to edge
-  if (own >= 0) check_own_block(a, own);
-  if (a.form == Form::uniform) {
-    check_uniform_sizes(a, strict);
-    if (strict && a.has_equal_buffers() && a.send.count > 0 && type_info(a.send.type).size > 0)
-      refuse(MPI_ERR_BUFFER, "sendbuf and recvbuf are the same, expected MPI_IN_PLACE as sendbuf for that");
-  }
+  const bool uniform = a.form == Form::uniform;
+  if (own < 0 && !uniform) return;
+  // Of the block that this rank sends to itself, or of all blocks where they are equal.
+  const int peer = uniform ? 0 : own;
+  const std::size_t sent = block_bytes(type_info(a.send.type_of(peer)), a.send.count_of(peer));
+  const std::size_t received = block_bytes(type_info(a.recv.type_of(peer)), a.recv.count_of(peer));
+  if (own >= 0 && sent != received)
+    refuse_mistake(MPI_ERR_TRUNCATE, indexed(send_names.count, uniform, own), " and its type make ", sent,
+                   " bytes, ", indexed(recv_names.count, uniform, own), " and its type ", received,
+                   ", expected the same");
+  if (uniform && (sent > received || (strict && sent != received)))
+    refuse(MPI_ERR_TRUNCATE, "sendcount and sendtype make ", sent,
+           " bytes per block, recvcount and recvtype ", received,
+           strict ? ", expected the same" : ", expected no fewer");
+  if (uniform && strict && sent > 0 && a.has_equal_buffers())
+    refuse(MPI_ERR_BUFFER, "sendbuf and recvbuf are the same, expected MPI_IN_PLACE as sendbuf for that");
 }
 
 // On a communicator of this rank alone, with calls that do no harm where they are not refused.

@@ -64,55 +64,52 @@ Pick choose_blocks(CommParts& parts, const Rules& rules, bool may_use_mpi) {
   return chosen;
 }
 
-/// Takes what a call needs to begin.
-Route begin_at_once(CommState& state, CommParts& parts, const Pick& chosen) {
+/// Takes what a call needs to begin. `sampled`: MPI runs beside some of these calls, whose turn is waited
+/// for; those with different blocks are counted together, whatever these are, so that ranks do it alike: 0
+/// `bytes`.
+Route begin_at_once(const Arguments& a, CommState& state, CommParts& parts, const Pick& chosen, bool sampled,
+                    std::size_t bytes) {
+  const Rules& rules = state.rules();
   Route route = in_order(state);
   if (chosen.algorithm == Algorithm::memory) {
+    sampled = sampled && rules.report == Reporting::on;
+    if (sampled && parts.report.sample_is_next(a.function, bytes, kMemory)) return route;
     if (!parts.regions.common().claim()) return route;
+    if (sampled) static_cast<void>(parts.report.sample_due(a.function, bytes, kMemory));
     route.carrier = Carrier::memory;
     route.buffers = &parts.regions.common();
   } else {
+    // Sizes are compared, and ranks that do not come are named, before MPI begins.
+    const bool with_words = rules.compares() || rules.timeout > 0;
+    if (chosen.algorithm != Algorithm::mpi || with_words) return route;
     route.carrier = Carrier::mpi;
     route.chosen = true;
   }
   parts.order.pass_window();
   if (chosen.counted != nullptr) chosen.counted->count();
-  route.tried = chosen.tried.has_value();
-  if (chosen.tried) route.key = *chosen.tried;
+  route.tried = chosen.tried;
   return route;
 }
 
-/// Sizes are compared, and ranks that do not come are named, before MPI begins.
-bool begins_with_words(const Pick& chosen, const Rules& rules) {
-  return chosen.algorithm == Algorithm::mpi && (rules.compares() || rules.timeout > 0);
-}
-
-Route claim_blocks(const Arguments& arguments, CommState& state) {
-  // In place they may have to be copied first.
+/// Of blocks that may differ; `later`: of a nonblocking call, for which memory is the only choice.
+Route claim_blocks(const Arguments& arguments, CommState& state, bool uniform, bool later) {
   const Rules& rules = state.rules();
-  if (arguments.in_place() || !rules.always_memory || rules.explain) return in_order(state);
   Route route = in_order(state);
+  // In place they may have to be copied first.
+  if (arguments.in_place() || !rules.always_memory || rules.explain) return route;
+  const bool reported = rules.report != Reporting::off;
   {
     const auto parts = state.parts();
     if (!parts->order.idle()) return route;
-    const Pick chosen =
-        arguments.neighbours ? Pick{Algorithm::memory} : choose_blocks(*parts, rules, !arguments.large);
-    if (!chosen.algorithm || begins_with_words(chosen, rules)) return route;
-    // Ranks that have different blocks count samples together, whatever the blocks are.
-    const bool sampled =
-        rules.report == Reporting::on && chosen.algorithm == Algorithm::memory && !arguments.neighbours;
-    if (sampled && parts->report.sample_is_next(arguments.function, 0, kMemory)) return route;
-    route = begin_at_once(state, *parts, chosen);
-    if (route.carrier == Carrier::memory && rules.report != Reporting::off) {
-      if (sampled) (void)parts->report.sample_due(arguments.function, 0, kMemory);
-      parts->report.next_blocking();
-    }
+    const bool by_memory = later || arguments.neighbours;
+    const Pick chosen = by_memory ? Pick{Algorithm::memory} : choose_blocks(*parts, rules, !arguments.large);
+    route = begin_at_once(arguments, state, *parts, chosen, !by_memory, 0);
+    if (route.carrier == Carrier::memory && reported && !later) parts->report.next_blocking();
+    if (route.carrier == Carrier::plan) return route;
   }
-  if (route.carrier == Carrier::memory && rules.report != Reporting::off)
-    note_traffic(arguments, state.size, state);
-  route.noted = route.tried || rules.report != Reporting::off || route.carrier == Carrier::mpi;
-  if (route.tried || rules.report != Reporting::off)
-    route.sent = bytes_of(arguments, arguments.sent(), state.size);
+  if (route.carrier == Carrier::memory && reported && !uniform) note_traffic(arguments, state.size, state);
+  route.noted = route.tried || reported || route.carrier == Carrier::mpi;
+  if (route.tried || reported) route.sent = bytes_of(arguments, arguments.sent(), state.size);
   return route;
 }
 
@@ -127,24 +124,19 @@ Route claim_uniform(const Arguments& arguments, CommState& state, const Uniform&
   Pick chosen{last.mpi ? Algorithm::mpi : Algorithm::memory, last.counted};
   if (blocks.bytes != last.bytes || (last.counted != nullptr && !last.counted->repeats())) {
     chosen = choose_uniform(*parts, rules, state.rank, blocks.bytes);
-    const bool known = chosen.algorithm == Algorithm::memory || chosen.algorithm == Algorithm::mpi;
-    if (!known || begins_with_words(chosen, rules)) return in_order(state);
+    if (chosen.algorithm != Algorithm::memory && chosen.algorithm != Algorithm::mpi) return in_order(state);
     last = {chosen.tried ? 0 : blocks.bytes, chosen.algorithm == Algorithm::mpi, chosen.counted};
   }
   if (chosen.algorithm == Algorithm::memory && arguments.in_place() &&
       !(blocks.dense && ShmExchange::fits(parts->regions.common(), blocks.bytes)))
     return in_order(state);
-  const bool sampled = rules.report == Reporting::on && chosen.algorithm == Algorithm::memory;
-  if (sampled && parts->report.sample_is_next(arguments.function, blocks.bytes, kMemory))
-    return in_order(state);  // MPI runs beside it
-  Route route = begin_at_once(state, *parts, chosen);
+  Route route = begin_at_once(arguments, state, *parts, chosen, true, blocks.bytes);
   route.noted = route.tried || rules.report != Reporting::off;
   route.blocks = blocks;
   route.uniform = true;
   route.bytes = blocks.bytes;
   route.sent = blocks.bytes * static_cast<std::uint64_t>(state.size);
   if (route.carrier == Carrier::memory && rules.report != Reporting::off) {
-    if (sampled) (void)parts->report.sample_due(arguments.function, blocks.bytes, kMemory);
     route.stands_for = parts->report.begin(arguments.function, blocks.bytes, kMemory, route.sent);
     route.noted = route.tried || route.stands_for != 0;
   }
@@ -152,23 +144,13 @@ Route claim_uniform(const Arguments& arguments, CommState& state, const Uniform&
 }
 
 Route claim_later(const Arguments& arguments, CommState& state) {
-  const Rules& rules = state.rules();
-  // In place blocks may have to be copied first; what is compared, or said, is so in the order of calls.
-  const bool short_way = rules.always_memory && !rules.compares() && !rules.explain &&
-                         !arguments.in_place() && !arguments.has_equal_buffers();
-  if (!short_way) return in_order(state);
+  // What is sent may have to be copied first; what is compared is so in the order of calls.
+  const bool copied = arguments.in_place() || arguments.has_equal_buffers();
+  if (copied || state.rules().compares()) return in_order(state);
   const bool uniform = arguments.form == Form::uniform && !arguments.neighbours;
   const Uniform blocks = uniform ? uniform_blocks(arguments) : Uniform{};
   if (uniform ? !blocks.dense : !MemoryRun::is_dense(arguments)) return in_order(state);
-  Route route = in_order(state);
-  {
-    const auto parts = state.parts();
-    if (!parts->order.idle()) return route;
-    route = begin_at_once(state, *parts, {Algorithm::memory});
-  }
-  route.noted = rules.report != Reporting::off;
-  if (route.noted && !uniform && route.carrier == Carrier::memory) note_traffic(arguments, state.size, state);
-  if (route.noted) route.sent = bytes_of(arguments, arguments.sent(), state.size);
+  Route route = claim_blocks(arguments, state, uniform, true);
   route.blocks = blocks;
   route.uniform = uniform;
   return route;
@@ -176,7 +158,8 @@ Route claim_later(const Arguments& arguments, CommState& state) {
 
 Route claim(const Arguments& arguments, CommState& state) {
   if (arguments.has_equal_buffers()) return in_order(state);  // what is sent may have to be copied first
-  if (arguments.form != Form::uniform || arguments.neighbours) return claim_blocks(arguments, state);
+  if (arguments.form != Form::uniform || arguments.neighbours)
+    return claim_blocks(arguments, state, false, false);
   const Uniform blocks = uniform_blocks(arguments);
   if (blocks.bytes == 0) return in_order(state);  // there is no exchange
   // Where buffers may be in GPU memory the ranks agree first, in each call.

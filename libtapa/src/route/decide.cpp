@@ -47,16 +47,6 @@ bool on_device(const Arguments& a, int ranks) {
   return buffer != nullptr;
 }
 
-/// Alike on all ranks, but for `stage`, which is `host` on ranks with nothing in GPU memory.
-CallWay way_of_buffers(const Arguments& arguments, CommState& state) {
-  const auto local = [&] { return on_device(arguments, state.size) ? CallWay::stage : CallWay::host; };
-  if (DeviceCalls* const calls = state.device_calls()) {
-    const CallWay way = calls->agree(arguments, state.rules().device.mpi_takes, state.waiter());
-    return way == CallWay::stage ? local() : way;
-  }
-  return state.rules().trusts_buffers ? CallWay::host : local();
-}
-
 /// By this process's environment and MPI; what a communicator's ranks agree on is in its state.
 bool mpi_takes_it_here() {
   static const bool takes = [] {
@@ -125,12 +115,17 @@ Route decide_by_buffers(const Arguments& arguments, CommState& state) {
   if (arguments.neighbours) {
     if (const char* const reason = reason_for_mpi_of_neighbours(state)) return left_to_mpi(reason, &state);
   }
-  switch (way_of_buffers(arguments, state)) {
-    case CallWay::host:
+  DeviceCalls* const calls = state.device_calls();
+  DeviceWay way = state.rules().trusts_buffers ? DeviceWay::host : DeviceWay::stage;
+  if (calls != nullptr) way = calls->agree(arguments, state.rules().device.mpi_takes, state.waiter());
+  // That alone is not alike on all ranks: some have nothing in GPU memory.
+  if (way == DeviceWay::stage && !on_device(arguments, state.size)) way = DeviceWay::host;
+  switch (way) {
+    case DeviceWay::host:
       return claim(arguments, state);
-    case CallWay::engine:
+    case DeviceWay::engine:
       return {.carrier = Carrier::device, .state = &state};
-    case CallWay::stage:
+    case DeviceWay::stage:
       return {.carrier = Carrier::plan, .state = &state, .how = HandOver::staged};
     default:
       return left_to_mpi(reasons::device, &state);

@@ -10,7 +10,7 @@ namespace {
 
 /// Of a thread. Looking it up takes time, so it is one.
 struct Recall {
-  Recent<KnownComm, 2> comms;
+  Recent<KnownComm> comms;
   LastBuffers buffers;  // of calls that are not remembered
 };
 thread_local constinit Recall recall{};
@@ -18,29 +18,22 @@ thread_local constinit Recall recall{};
 constexpr auto holds = [](const auto& known) { return known.holds(); };
 
 KnownComm* known_comm(MPI_Comm comm) {
-  return recall.comms.find(number_of(comm),
-                           [&](const KnownComm& known) { return known.comm == comm && known.holds(); });
+  return recall.comms.find([&](const KnownComm& known) { return known.comm == comm && known.holds(); });
 }
 
 /// `freed`: before anything was found out.
 KnownComm& note(MPI_Comm comm, std::uint64_t freed) {
   if (KnownComm* const known = known_comm(comm)) return *known;
-  return recall.comms.put(number_of(comm), {true, comm, freed, nullptr, false, {}, {}}, holds);
-}
-
-/// Of calls that pass, and of others.
-std::uint64_t key_of(MPI_Datatype recvtype, MPI_Count recvcount) {
-  return number_of(recvtype) + static_cast<std::uint64_t>(recvcount);
+  return recall.comms.put({true, comm, freed, nullptr, false, {}, {}}, holds);
 }
 
 /// `freed`: freed_types before anything was found out; `sendtype`: as such calls are compared.
 void keep(KnownComm& known, const Arguments& a, bool passes, MPI_Datatype sendtype, const Uniform& blocks,
           std::uint64_t freed) {
   const bool permanent = is_permanent(a.recv.type) && (a.in_place() || is_permanent(a.send.type));
-  const MPI_Count recvcount = passes ? 0 : a.recv.count;
   const KnownCall call{true,         a.form,   passes,      a.in_place(), permanent, a.send.count,
                        a.recv.count, sendtype, a.recv.type, freed,        blocks,    {}};
-  known.calls.put(key_of(a.recv.type, recvcount), call, holds);
+  known.calls.put(call, holds);
 }
 
 /// A GPU may be in use since the last call.
@@ -70,7 +63,6 @@ CommState* remembered_state(MPI_Comm comm) {
 }
 
 CommState* state_at(MPI_Comm comm, std::shared_ptr<CommState> (*get)(MPI_Comm)) {
-  if (CommState* const state = remembered_state(comm)) return state;
   const std::uint64_t before = freed_communicators.load(std::memory_order_acquire);
   CommState* const state = get(comm).get();
   if (state != nullptr) note(comm, before).state = state;
@@ -82,7 +74,7 @@ bool passes(Form form, const void* sendbuf, MPI_Datatype sendtype, const void* r
   KnownComm* const known = known_comm(comm);
   if (known == nullptr) return false;
   const MPI_Datatype sent = sendbuf == MPI_IN_PLACE ? recvtype : sendtype;
-  KnownCall* const call = known->calls.find(key_of(recvtype, 0), [&](const KnownCall& one) {
+  KnownCall* const call = known->calls.find([&](const KnownCall& one) {
     return one.passes && one.form == form && one.sendtype == sent && one.recvtype == recvtype && one.holds();
   });
   return call != nullptr && !call->buffers.may_be_of_gpu(sendbuf, recvbuf);
@@ -120,7 +112,7 @@ const Uniform* remembered_blocks(const Arguments& a, CommState*& state) {
     return nullptr;
   KnownComm* const known = known_comm(a.comm);
   if (known == nullptr) return nullptr;
-  KnownCall* const call = known->calls.find(key_of(a.recv.type, a.recv.count), [&](const KnownCall& one) {
+  KnownCall* const call = known->calls.find([&](const KnownCall& one) {
     return a.recv.count == one.recvcount && a.recv.type == one.recvtype && a.send.count == one.sendcount &&
            a.send.type == one.sendtype && a.in_place() == one.in_place && !one.passes && one.holds();
   });

@@ -59,12 +59,12 @@ struct KnownComm {
   CommState* state;         ///< null: none hangs on it
   bool waits;               ///< it is not set up: nonblocking calls are MPI's
   LastBuffers nonblocking;  ///< of these
-  Recent<KnownCall, 2> calls;
+  Recent<KnownCall> calls;
 };
 
 /// The state of a communicator of one of this thread's last calls, without looking at attributes; else null.
 [[nodiscard]] CommState* remembered_state(MPI_Comm comm);
-/// The state that `get`, of registry.hpp, finds or makes for a communicator, which is remembered; or null.
+/// Where it is not remembered: what `get`, of registry.hpp, finds or makes, which is remembered; or null.
 [[nodiscard]] CommState* state_at(MPI_Comm comm, std::shared_ptr<CommState> (*get)(MPI_Comm));
 
 /// Whether a blocking call is MPI's as it was made, as all like it are.

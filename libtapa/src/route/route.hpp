@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "autotune/autotuner.hpp"
 #include "comm/comm_state.hpp"
@@ -58,12 +59,11 @@ struct Route {
   Uniform blocks{};                  ///< memory: `bytes` is 0 where sizes differ
 
   // What is told of the call when it has ended.
-  bool chosen = false;           ///< mpi: the ranks have chosen it, among what they could do themselves
-  bool noted = false;            ///< it matters how long it takes
-  bool tried = false;            ///< it is a probe:
-  ProbeKey key{};                ///< of this competition
-  std::uint64_t sent = 0;        ///< bytes, where it is noted
-  std::uint64_t stands_for = 1;  ///< memory: calls for which its time counts in the report
+  bool chosen = false;              ///< mpi: the ranks have chosen it, among what they could do themselves
+  bool noted = false;               ///< it matters how long it takes
+  std::optional<ProbeKey> tried{};  ///< it is a probe of this competition
+  std::uint64_t sent = 0;           ///< bytes, where it is noted
+  std::uint64_t stands_for = 1;     ///< memory: calls for which its time counts in the report
   bool uniform = false;
   std::size_t bytes = 0;  ///< of a (mean) block
 };

@@ -174,9 +174,15 @@ struct CallForMpi::Held {
 };
 
 CallForMpi::CallForMpi(const Arguments& arguments, const Exchange& exchange, MPI_Comm comm) : comm_(comm) {
-  if (!countable_in_bytes(exchange) || has_long_elements(exchange.send) || has_long_elements(exchange.recv) ||
-      !prepare_with_memory(arguments, exchange))
-    take_as_made(arguments, static_cast<int>(exchange.recv.size()));
+  bool in_bytes =
+      countable_in_bytes(exchange) && !has_long_elements(exchange.send) && !has_long_elements(exchange.recv);
+  try {
+    if (in_bytes) prepare(arguments, exchange);
+  } catch (const std::bad_alloc&) {
+    held_.reset();  // MPI may need that
+    in_bytes = false;
+  }
+  if (!in_bytes) take_as_made(arguments, static_cast<int>(exchange.recv.size()));
 }
 
 CallForMpi::CallForMpi(const Arguments& arguments, int ranks, MPI_Comm comm) : comm_(comm) {
@@ -193,17 +199,6 @@ void CallForMpi::take_as_made(const Arguments& arguments, int ranks) {
   }
   held_ = std::make_unique<Held>();
   arguments_ = for_mpi(arguments, ranks, held_->numbers);
-}
-
-/// False when there is none.
-bool CallForMpi::prepare_with_memory(const Arguments& arguments, const Exchange& exchange) {
-  try {
-    prepare(arguments, exchange);
-    return true;
-  } catch (const std::bad_alloc&) {
-    held_.reset();  // MPI may need that
-    return false;
-  }
 }
 
 void CallForMpi::prepare(const Arguments& arguments, const Exchange& exchange) {

@@ -54,7 +54,6 @@ class CallForMpi {
   struct Held;
 
   void take_as_made(const Arguments& arguments, int ranks);
-  [[nodiscard]] bool prepare_with_memory(const Arguments& arguments, const Exchange& exchange);
   void prepare(const Arguments& arguments, const Exchange& exchange);
   void prepare_bytes(const Arguments& arguments, const Exchange& exchange);
   void gather() const;

@@ -87,6 +87,10 @@ std::vector<std::string> JsonReader::keys(std::size_t max) const {
   return names;
 }
 
+void JsonReader::require_format(const std::string& name) const {
+  if (const JsonReader format = at("format"); format.text() != name) format.fail("\"" + name + "\"");
+}
+
 void JsonReader::only_keys(std::initializer_list<std::string_view> keys) const {
   if (!value_->is_object()) fail("an object");
   for (const auto& [key, member] : value_->items()) {

@@ -31,6 +31,8 @@ class JsonReader {
   JsonReader(const nlohmann::json& value, const std::string& origin, std::string path = "$")
       : value_(&value), origin_(&origin), path_(std::move(path)) {}
 
+  /// Checks that this is an object whose member "format" is this text.
+  void require_format(const std::string& name) const;
   /// Checks that this is an object with no other keys than these; "source" and "comment" (strings) always may
   /// stand.
   void only_keys(std::initializer_list<std::string_view> keys) const;
@@ -41,6 +43,13 @@ class JsonReader {
   /// Number of elements of an array that must have between `min` and `max`; `what` names them in the error.
   [[nodiscard]] std::size_t size(std::size_t min, std::size_t max, const std::string& what) const;
   [[nodiscard]] JsonReader at(std::size_t index) const;
+  /// What `read` makes of each element of such an array.
+  template <class Read>
+  [[nodiscard]] auto each(std::size_t min, std::size_t max, const std::string& what, const Read& read) const {
+    std::vector<decltype(read(*this))> all;
+    for (std::size_t i = 0, n = size(min, max, what); i < n; ++i) all.push_back(read(at(i)));
+    return all;
+  }
 
   /// Text of 1 (or 0 with `may_be_empty`) to `max` bytes without control characters.
   [[nodiscard]] std::string text(std::size_t max = 256, bool may_be_empty = false) const;

@@ -98,11 +98,9 @@ GpuLinks links_from(const JsonReader& from) {
                text_or_empty(from, "name", 128),
                from.positive_or_none("pcie", "bytes per second"),
                {}};
-  if (from.has("refuses")) {
-    const JsonReader refused = from.at("refuses");
-    const std::size_t count = refused.size(0, max_record_gpus, "GPUs");
-    for (std::size_t g = 0; g < count; ++g) gpu.refuses.push_back(refused.at(g).text(32));
-  }
+  if (from.has("refuses"))
+    gpu.refuses =
+        from.at("refuses").each(0, max_record_gpus, "GPUs", [](const auto& gpu) { return gpu.text(32); });
   if (!from.has("links")) return gpu;
   const JsonReader links = from.at("links");
   const std::size_t count = links.size(0, max_record_links, "links");
@@ -133,15 +131,10 @@ HostFacts facts_from(const JsonReader& from) {
 
 void read_nics(const JsonReader& from, Record& record) {
   if (!from.has("nics")) return;
-  const JsonReader nics = from.at("nics");
-  const std::size_t count = nics.size(0, max_record_nics, "NICs");
-  for (std::size_t n = 0; n < count; ++n) record.nics.push_back(nic_from(nics.at(n)));
-  if (!from.has("near")) return;
-  const JsonReader near = from.at("near");
-  const std::size_t near_count = near.size(0, count, "NICs");
-  for (std::size_t n = 0; n < near_count; ++n) {
-    record.near.push_back(near.at(n).integer(0, static_cast<int>(count) - 1));
-  }
+  record.nics = from.at("nics").each(0, max_record_nics, "NICs", nic_from);
+  const std::size_t count = record.nics.size();
+  const auto number = [&](const JsonReader& nic) { return nic.integer(0, static_cast<int>(count) - 1); };
+  if (from.has("near")) record.near = from.at("near").each(0, count, "NICs", number);
 }
 
 void read_reports(const JsonReader& from, Record& record) {
@@ -155,11 +148,9 @@ void read_reports(const JsonReader& from, Record& record) {
           {entry.at("name").identifier(), entry.at("used").boolean(), text_or_empty(entry, "detail", 1024)});
     }
   }
-  if (from.has("notes")) {
-    const JsonReader notes = from.at("notes");
-    const std::size_t count = notes.size(0, max_reports, "notes");
-    for (std::size_t n = 0; n < count; ++n) record.notes.push_back(notes.at(n).text(1024));
-  }
+  if (from.has("notes"))
+    record.notes =
+        from.at("notes").each(0, max_reports, "notes", [](const auto& note) { return note.text(1024); });
 }
 
 /// Drops control characters, which a reader refuses: names from the system and the environment may hold any
@@ -219,11 +210,7 @@ Record parse_record(std::string_view json_text, const std::string& origin) {
   record.socket = integer_or(from, "socket", 0, -1);
   if (from.has("gpu")) record.gpu = gpu_from(from.at("gpu"));
   record.gpu_peers = text_or_empty(from, "gpu_peers");
-  if (from.has("gpus")) {
-    const JsonReader gpus = from.at("gpus");
-    const std::size_t count = gpus.size(0, max_record_gpus, "GPUs");
-    for (std::size_t g = 0; g < count; ++g) record.gpus.push_back(links_from(gpus.at(g)));
-  }
+  if (from.has("gpus")) record.gpus = from.at("gpus").each(0, max_record_gpus, "GPUs", links_from);
   read_nics(from, record);
   read_reports(from, record);
   if (from.has("facts")) record.facts = facts_from(from.at("facts"));

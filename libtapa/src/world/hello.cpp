@@ -40,10 +40,7 @@ std::string version_text(std::uint64_t version) {
 std::uint64_t host_number() {
   char name[256] = {};
   gethostname(name, sizeof name - 1);
-  char processes[64] = {};
-  if (readlink("/proc/self/ns/pid", processes, sizeof processes - 1) < 0) processes[0] = '\0';
-  const std::string boot = read_line("/proc/sys/kernel/random/boot_id");
-  return std::hash<std::string>{}(std::string(name) + "/" + processes + "/" + boot);
+  return std::hash<std::string>{}(std::string(name) + "/" + device::own_processes());
 }
 
 /// Whether Open MPI's TCP transport was told to use one interface, by hand or by the drop-in.

@@ -133,8 +133,8 @@ class NodeArena {
   }
   [[nodiscard]] std::byte* unit(std::size_t unit) const { return at(layout_.unit_at(unit)); }
 
-  /// Where a rank runs: last cache and package (0: unknown, or not bound), a bit for each processor, if they
-  /// fit.
+  /// Where a rank runs: last cache and package (0: unknown, or not bound), a bit for each processor that
+  /// fits.
   struct Place {
     std::uint32_t cache;
     std::uint32_t package;

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "run/words.hpp"
 #include "topology/sysfs.hpp"
 
 namespace tapa {
@@ -129,9 +130,8 @@ constexpr OptionInfo rows[] = {
      [](Settings& s, const OptionValue& v) { s.nic_rate = parse_nic_rate(v.text); }},
     {"nics", "TAPA_NICS", "names of interfaces, separated by commas; first may be each or all", "",
      "which NICs carry the data between nodes, when detection takes the wrong ones; drop-in: each rank "
-     "keeps "
-     "to one NIC of Open MPI's list (each), takes all of them (all), or keeps to one when they are in one "
-     "network (without such a word)",
+     "keeps to one NIC of Open MPI's list (each), takes all of them (all), or keeps to one when they are in "
+     "one network (without such a word)",
      [](Settings&, const OptionValue&) {}},  // read where they are detected
     {"progress", "TAPA_PROGRESS", "auto|hook|thread|none", "auto",
      "what advances nonblocking calls: MPI's own progress, a thread, or nothing (they are left to MPI)",
@@ -179,8 +179,7 @@ constexpr OptionInfo rows[] = {
     {"attach-from", "", "bytes, 0 = never", "16384",
      "shortest block that a rank of the same node copies straight from its sender's memory (cross-memory "
      "attach), where the kernel allows that; by default twice as long where ranks outnumber cores, and half "
-     "as long for more than 32 ranks with a core each; "
-     "read when a communicator is set up",
+     "as long for more than 32 ranks with a core each; read when a communicator is set up",
      [](Settings& s, const OptionValue& v) { s.attach_from = parse_bytes(v.text); }},
     {"piece", "", "bytes, 0 = by the network", "0",
      "longer messages between nodes travel in pieces of this size; by default 32768 over TCP, whole "
@@ -216,20 +215,6 @@ std::string variable_of(std::string_view name) {
   return variable;
 }
 
-/// What to write instead of an option that is one no more, by its name or variable; "" for others.
-std::string instead_of(std::string_view word) {
-  const auto says = [&](std::string_view name) { return word == name || word == variable_of(name); };
-  for (const auto& [name, instead] : gone) {
-    if (says(name)) return std::string(word) + " is no option any more, write " + std::string(instead);
-  }
-  for (const OptionInfo& row : rows) {
-    if (!row.variable.empty() || !says(row.name)) continue;
-    return std::string(word) + " is an option of the tuning file: TAPA_TUNING=FILE.json, in it " +
-           R"({"format": "tapa-tuning/1", "options": {")" + std::string(row.name) + "\": VALUE}}";
-  }
-  return {};
-}
-
 /// Levenshtein distance.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> line(b.size() + 1);
@@ -246,18 +231,25 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return line[b.size()];
 }
 
-/// ", did you mean X?" with the nearest of one column of the table; nothing when none is near.
-std::string suggestion(std::string_view word, std::string_view OptionInfo::*column) {
+/// Of a word that is in no row of one column: what to write instead of an option that is one no more, else
+/// `what` it is not, with the nearest of the column where one is near.
+std::string unknown(const std::string& what, std::string_view word, std::string_view OptionInfo::*column) {
+  const auto says = [&](std::string_view name) { return word == name || word == variable_of(name); };
+  for (const auto& [name, instead] : gone) {
+    if (says(name)) return words(word, " is no option any more, write ", instead);
+  }
   std::string_view best;
   std::size_t least = 4;  // more edits than this are another word
   for (const OptionInfo& info : rows) {
+    if (info.variable.empty() && says(info.name))
+      return words(word, " is an option of the tuning file: TAPA_TUNING=FILE.json, in it ",
+                   R"({"format": "tapa-tuning/1", "options": {")", info.name, "\": VALUE}}");
     const std::size_t distance = edit_distance(word, info.*column);
-    if (distance < least) {
-      least = distance;
-      best = info.*column;
-    }
+    if (distance >= least) continue;
+    least = distance;
+    best = info.*column;
   }
-  return best.empty() ? std::string() : ", did you mean " + std::string(best) + "?";
+  return "unknown " + what + (best.empty() ? "" : words(", did you mean ", best, "?"));
 }
 
 std::size_t row_with(std::string_view text, std::string_view OptionInfo::*column) {
@@ -267,12 +259,8 @@ std::size_t row_with(std::string_view text, std::string_view OptionInfo::*column
 
 std::size_t row_of(std::string_view name) {
   const std::size_t row = row_with(name, &OptionInfo::name);
-  if (row == kRows) {
-    const std::string instead = instead_of(name);
-    throw std::invalid_argument(!instead.empty() ? instead
-                                                 : "unknown option \"" + std::string(name) + "\"" +
-                                                       suggestion(name, &OptionInfo::name));
-  }
+  if (row == kRows)
+    throw std::invalid_argument(unknown(words("option \"", name, "\""), name, &OptionInfo::name));
   return row;
 }
 
@@ -306,14 +294,8 @@ Options Options::from_environment(const char* const* environment, std::vector<st
     const std::string_view value = entry.substr(equals + 1);
     const std::size_t row = row_with(name, &OptionInfo::variable);
     if (std::ranges::find(of_others, name) != std::end(of_others)) continue;
-    if (row == kRows) {
-      const std::string instead = instead_of(name);
-      warnings.push_back(!instead.empty() ? instead
-                                          : "unknown variable " + std::string(name) +
-                                                suggestion(name, &OptionInfo::variable));
-      continue;
-    }
-    if (value.empty()) continue;  // an empty variable is as good as none
+    if (row == kRows) warnings.push_back(unknown(words("variable ", name), name, &OptionInfo::variable));
+    if (row == kRows || value.empty()) continue;  // an empty variable is as good as none
     options.take(row, value, Origin::environment, std::string(name));
   }
   return options;

@@ -60,8 +60,7 @@ inline void tell_all(void* what, std::size_t bytes, MPI_Comm comm, bool says) {
       request,
       [] {
         return "waits for rank 0 of the communicator, which says for whom it waits once it has made its "
-               "first "
-               "call";
+               "first call";
       },
       says);
 }

@@ -34,8 +34,6 @@ class World {
   /// Collective over `of`, among `steps`. Throws SetupError on all ranks alike, CallError where MPI fails.
   static std::shared_ptr<World> make(MPI_Comm of, const JointSteps& steps);
   ~World() { release(); }
-  World(const World&) = delete;
-  World& operator=(const World&) = delete;
 
   /// That of all ranks of MPI_COMM_WORLD, or null; made by one of the calls of make().
   static std::shared_ptr<World> of_process();
