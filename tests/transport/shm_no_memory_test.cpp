@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,6 +13,7 @@
 #include "../run/refused_memory.hpp"
 #include "shm_ranks.hpp"
 #include "transport/arena.hpp"
+#include "transport/shm_node.hpp"
 #include "transport/transport.hpp"
 
 namespace tapa {
@@ -94,6 +97,39 @@ TEST(ShmNoMemory, ForCallsByPairs) {
     return sum;
   });
   EXPECT_EQ(wrong, 0U);
+}
+
+/// Such a message stays in its ring until it is expected.
+TEST(ShmNoMemory, ForMessagesThatNobodyExpectsYet) {
+  const std::size_t capacity = ShmRing::kMaxCapacity;
+  std::array<std::vector<std::uint64_t>, 2> memory;
+  for (auto& words : memory) words.resize(ShmRing::bytes_for(capacity) / 8 + 1);
+  std::array<Doorbell, 2> bells{};
+  const auto node = [&](std::size_t own) {
+    const ShmRing out(memory[own].data(), capacity), in(memory[1 - own].data(), capacity);
+    return ShmNode(std::vector<RingEnds>(2, RingEnds{out, in, &bells[1 - own]}), own, &bells[own]);
+  };
+  ShmNode from = node(0), to = node(1);
+  std::array<std::array<std::byte, 100>, 3> sent{}, got{};
+  std::array<Piece, 3> pieces, places;
+  ShmNode::Completions done;
+  done.reserve(8);
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    sent[i].fill(static_cast<std::byte>(i + 1));
+    pieces[i] = Piece(sent[i]);
+    places[i] = Piece(got[i]);
+    from.send(1, static_cast<int>(i), {&pieces[i], 1}, static_cast<int>(i), &done);
+  }
+  {
+    const Refusing refusing(1);
+    for (int turn = 0; turn < 3; ++turn) EXPECT_NO_THROW(static_cast<void>(to.progress()));
+    EXPECT_TRUE(Refusing::some());
+  }
+  for (std::size_t i = 0; i < got.size(); ++i) to.recv(0, static_cast<int>(i), {&places[i], 1}, 10, &done);
+  while (to.progress()) {
+  }
+  EXPECT_EQ(got, sent);
+  EXPECT_EQ(std::ranges::count(done, 10), 3);
 }
 
 /// Who is sent more than it expects fails alone, after the end.

@@ -101,16 +101,26 @@ bool ShmNode::push(Link& link) {
 }
 
 bool ShmNode::begin_message(Link& link) {
-  if (link.in.readable() < sizeof(Header)) return false;
-  link.in.read_some(std::as_writable_bytes(std::span(&link.header, 1)));
-  link.got = 0;
-  link.receiving = true;
-  link.stray = nullptr;
+  if (!link.has_header) {
+    if (link.in.readable() < sizeof(Header)) return false;
+    link.in.read_some(std::as_writable_bytes(std::span(&link.header, 1)));
+    link.has_header = true;
+  }
   const auto posted = std::find_if(link.posted.begin(), link.posted.end(),
                                    [&](const Posted& p) { return p.tag == link.header.tag; });
-  if (posted == link.posted.end()) {
-    link.unexpected.push_back(std::make_unique<Unexpected>(link.header.tag, link.header.bytes));
-    link.stray = link.unexpected.back().get();
+  const bool expected = posted != link.posted.end();
+  if (!expected) {
+    try {
+      link.unexpected.push_back(std::make_unique<Unexpected>(link.header.tag, link.header.bytes));
+    } catch (const std::bad_alloc&) {  // it waits in the ring until there is some, or it is expected
+      return false;
+    }
+  }
+  link.has_header = false;
+  link.got = 0;
+  link.receiving = true;
+  link.stray = expected ? nullptr : link.unexpected.back().get();
+  if (!expected) {
     link.rest = PieceCursor({&link.stray->piece, 1});
     return true;
   }
@@ -214,7 +224,7 @@ bool ShmNode::progress_locked() {
   for (Link& link : links_) {
     if (&link == &links_[own_]) continue;
     if (link.queue_head < link.queue.size()) moved = push(link) || moved;
-    if (link.in.readable() > 0) moved = pull(link) || moved;
+    if (link.has_header || link.in.readable() > 0) moved = pull(link) || moved;
   }
   return moved;
 }

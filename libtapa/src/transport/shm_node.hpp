@@ -108,7 +108,8 @@ class ShmNode {
     std::size_t queue_head = 0;
     std::vector<Posted> posted;
     std::vector<std::unique_ptr<Unexpected>> unexpected;
-    bool receiving = false;  // inside a message
+    bool has_header = false;  // of a message that has not begun
+    bool receiving = false;   // inside a message
     Header header{};
     std::size_t got = 0;
     PieceCursor rest;  // where its next bytes go
