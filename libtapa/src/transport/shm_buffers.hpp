@@ -183,7 +183,7 @@ class ShmBuffers {
     return bytes <= slot_bytes_ && equal_in_slots(bytes, first);
   }
   static constexpr std::size_t kSlotFrom = 512;
-  static constexpr std::uint64_t kFirstRounds = 128;  ///< of a region
+  static constexpr std::uint64_t kFirstRounds = 64;  // by then buffers have taken nearly as much longer
   /// Tells a member that its blocks of this round that stay with it were read here.
   void tell_read(std::size_t owner) const;
   /// The same to all members: everything of this round was read here.
