@@ -59,6 +59,7 @@ OURS = [
     (5, "LTX2VideoTransformer3DModel"),
     (5, "LTX2VideoTransformer3DModel-2.3"),
     (5, "LTX2VideoTransformer3DModel-perturbed"),
+    (5, "LTX2VideoTransformer3DModel-places"),
     (5, "LTX2VideoTransformer3DModel-short"),
     (3, "QwenImage21Transformer2DModel"),
 ]

@@ -93,6 +93,9 @@ class LTX2Processor(Processor):
 
         if mask is not None:  # [batch, queries, keys], or of each head
             mask = mask.view(projections.image.shape[0], -1, *mask.shape[1:])
+        if rope is not None:  # samples may share their places
+            cosine, sine = (x.expand(projections.image.shape[0], -1, -1, -1) for x in rope)
+            rope = cosine, sine
         norms = Norms(attn.norm_q, attn.norm_k, all_heads=True, rope=_ROPES[attn.rope_type])
         return self.attention(projections, norms, rope, mask, kernel, text=None)
 
@@ -158,6 +161,7 @@ def _plan(transformer: nn.Module) -> Plan:
         Split("", "hidden_states", 1, 3, "image", least=1),
         Split("", "timestep", 1, 2, of="image"),
         Split("", "video_keyframes_mask", 1, 3, of="image", optional=True),
+        Split("", "encoder_attention_mask", 1, 3, of="image"),  # of each token of the video
         *(
             Split("cross_attn_rope", table, dim, dims, of="image")
             for table in (0, 1)
