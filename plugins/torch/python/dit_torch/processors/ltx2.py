@@ -168,6 +168,9 @@ def _plan(transformer: nn.Module) -> Plan:
             for dim, dims in ((1, 3), (2, 4))  # the same for all heads, or not
         ),
         Gather("proj_out", 1),
+        # Each rank's part, as ranks' kernels may round differently: the next pass has to be given the same.
+        Split("audio_proj_out", 0, 1, 3, "audio"),
+        Gather("audio_proj_out", 1, stream="audio"),
     )
 
 
