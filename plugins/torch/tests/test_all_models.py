@@ -59,6 +59,7 @@ OURS = [
     (5, "LTX2VideoTransformer3DModel"),
     (5, "LTX2VideoTransformer3DModel-2.3"),
     (5, "LTX2VideoTransformer3DModel-perturbed"),
+    (5, "LTX2VideoTransformer3DModel-places"),
     (5, "LTX2VideoTransformer3DModel-short"),
     (3, "QwenImage21Transformer2DModel"),
 ]
@@ -119,6 +120,25 @@ def _with_and_without_condition() -> list[float]:
 def test_a_stream_of_tokens_that_some_passes_have() -> None:
     for told in ranks.run(3, _with_and_without_condition):
         assert max(told) < TOLERANCE
+
+
+def _with_bits_of_its_own() -> np.ndarray:
+    """Audio of LTX-2, which all ranks compute, where their kernels add in another order."""
+    entry = tiny_models.TINY["LTX2VideoTransformer3DModel"]
+    model, more = entry.make(), 1 + 1e-6 * torch.distributed.get_rank()
+    with torch.no_grad():
+        dit_torch.enable(model)
+        model.audio_norm_out.register_forward_hook(lambda module, args, x: x * more)
+        found = tensors(model(**entry.inputs(1), return_dict=False))[1].numpy()
+        dit_torch.disable(model)
+    return found
+
+
+@pytest.mark.skipif("LTX2VideoTransformer3DModel" not in tiny_models.dit_classes(), reason="no LTX-2")
+def test_what_all_ranks_compute_is_one_result() -> None:
+    first, *others = ranks.run(3, _with_bits_of_its_own)
+    for found in others:
+        np.testing.assert_array_equal(found, first)
 
 
 def test_every_transformer_of_diffusers_is_tested_or_no_dit() -> None:

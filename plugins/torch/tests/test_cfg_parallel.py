@@ -191,6 +191,26 @@ def test_each_half_computes_half_of_a_batch(batch: int) -> None:
             assert batches == [max(1, batch // 2)] * 2, name
 
 
+def _two_calls_of_two_samples() -> list[float]:
+    """As pipelines that compute each branch in a call do of several pictures."""
+    model, given = tiny.wan(3), tiny.wan_inputs(batch=2)
+    away = []
+    with torch.no_grad():
+        one = _call(model, **given)
+        for options in ({"cfg_parallel": True}, {"parallel": "auto"}):
+            dit_torch.enable(model, **options)
+            for branch in ("cond", "uncond", "cond", "uncond"):
+                with model.cache_context(branch):
+                    away.append(float((_call(model, **given) - one).abs().max()))
+            dit_torch.disable(model)
+    return away
+
+
+def test_two_calls_of_two_samples() -> None:
+    for away in ranks.run(2, _two_calls_of_two_samples):
+        assert max(away) < 1e-5
+
+
 def _with_coordinates() -> float:
     """LTX-Video takes the places of each sample's tokens, as pipelines with conditions give them."""
     model, given = tiny.ltx(3), tiny.ltx_inputs(batch=2)

@@ -160,8 +160,9 @@ class GuidanceBranches:
         if self.role is Role.FIRST:
             return _returned(self._first(arguments), as_tuple)
         if self.role is Role.SAMPLES:
-            return self._half_of_samples(arguments)
-        output = self._run(arguments) if self.whole is not None else self._by_both(arguments)
+            output = self._half_of_samples(arguments)
+        else:
+            output = self._run(arguments) if self.whole is not None else self._by_both(arguments)
         self._note(output)
         return output
 

@@ -320,6 +320,15 @@ def _ltx2_perturbed(batch: int) -> Inputs:
     }
 
 
+@model("LTX2VideoTransformer3DModel", variant="places", **_LTX2)
+def _ltx2_places(batch: int) -> Inputs:
+    """With places that all samples share, and a mask of text for each token of the video."""
+    return _ltx2(batch) | {
+        "video_coords": noise(1, 3, 30, 2, seed=4).abs(),
+        "encoder_attention_mask": noise(batch, 30, 7, seed=5),
+    }
+
+
 @model("LTX2VideoTransformer3DModel", variant="short", **_LTX2, rope_type="split")
 def _ltx2_short(batch: int) -> Inputs:
     """With less audio than ranks, and video that does not listen to it."""

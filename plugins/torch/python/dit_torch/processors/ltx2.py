@@ -93,6 +93,9 @@ class LTX2Processor(Processor):
 
         if mask is not None:  # [batch, queries, keys], or of each head
             mask = mask.view(projections.image.shape[0], -1, *mask.shape[1:])
+        if rope is not None:  # samples may share their places
+            cosine, sine = (x.expand(projections.image.shape[0], -1, -1, -1) for x in rope)
+            rope = cosine, sine
         norms = Norms(attn.norm_q, attn.norm_k, all_heads=True, rope=_ROPES[attn.rope_type])
         return self.attention(projections, norms, rope, mask, kernel, text=None)
 
@@ -158,12 +161,16 @@ def _plan(transformer: nn.Module) -> Plan:
         Split("", "hidden_states", 1, 3, "image", least=1),
         Split("", "timestep", 1, 2, of="image"),
         Split("", "video_keyframes_mask", 1, 3, of="image", optional=True),
+        Split("", "encoder_attention_mask", 1, 3, of="image"),  # of each token of the video
         *(
             Split("cross_attn_rope", table, dim, dims, of="image")
             for table in (0, 1)
             for dim, dims in ((1, 3), (2, 4))  # the same for all heads, or not
         ),
         Gather("proj_out", 1),
+        # Each rank's part, as ranks' kernels may round differently: the next pass has to be given the same.
+        Split("audio_proj_out", 0, 1, 3, "audio"),
+        Gather("audio_proj_out", 1, stream="audio"),
     )
 
 
