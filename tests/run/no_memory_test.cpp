@@ -239,7 +239,7 @@ TEST_F(NoMemory, ForSharedWords) {
       EXPECT_TRUE(alike(words.open(MPI_COMM_WORLD)));
       MPI_Barrier(MPI_COMM_WORLD);
     });
-    EXPECT_GT(pieces_, 3);
+    EXPECT_GT(pieces_, poor == 0 ? 3 : 0);  // rank 0 makes the file
   }
 }
 

@@ -50,11 +50,13 @@ class SharedWords {
     bool good = on_all_ranks(comm, make_file);
     if (good) {
       check_mpi(PMPI_Bcast(token.data(), static_cast<int>(token.size()), MPI_CHAR, 0, comm), "MPI_Bcast");
-      const int fd = file ? file->fd() : ShmSegment::open_token(token.data());
-      if (fd >= 0) words_ = Mapping(fd, 0, bytes);
-      if (!file && fd >= 0) ::close(fd);
       // A new file is clear: who is through here first may write at once.
-      good = on_all_ranks(comm, words_.ok());
+      good = on_all_ranks(comm, [&] {
+        const int fd = file ? file->fd() : ShmSegment::open_token(token.data());
+        if (fd >= 0) words_ = Mapping(fd, 0, bytes);
+        if (!file && fd >= 0) ::close(fd);
+        if (!words_.ok()) throw std::bad_alloc();
+      });
     }
     if (good) return true;
     close();

@@ -52,8 +52,8 @@
  *   shm_buffers.cpp   publish           sequence      store                  release          STORE_NUMBER
  *   shm_buffers.cpp   ring_others       sleepers_     load                   relaxed          local
  *   shm_read.cpp      read_round        sequence      load                   acquire          SEEN_NUMBER
- *   shared_words.hpp  common_bits       own_          store                  release          STORE_NUMBER
- *   shared_words.hpp  common_bits       words         load                   acquire          SEEN_NUMBER
+ *   shared_words.hpp  common_bits       word_of       store                  release          STORE_NUMBER
+ *   shared_words.hpp  common_bits       word_of       load                   acquire          SEEN_NUMBER
  */
 #if defined(PIECES) || defined(SHARED)
 #define RANKS 2
