@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <barrier>
 #include <cstddef>
 #include <map>
 #include <utility>
@@ -89,10 +90,12 @@ TEST(ShmBuffers, FirstShortBlocksUseNoSlots) {
     return (src * 5 + dst * 3 + static_cast<std::size_t>(call)) % 9 * 256;
   };
   for (const std::size_t members : {2U, 5U, 32U}) {
+    std::barrier mapped(static_cast<std::ptrdiff_t>(members));
     const auto few = in_threads(members, sizes, members == 5, [&](Rank& rank) {
       ShmBuffers& buffers = rank.buffers();
       std::size_t wrong = buffers.equal_in_slots(1024, 1) ? 0 : 1;
       buffers.map_others();
+      mapped.arrive_and_wait();
       wrong += buffers.equal_in_slots(1024, 1) ? 1 : 0;
       wrong += buffers.equal_in_slots(1025, 1) && buffers.equal_in_slots(512, late) ? 0 : 1;
       for (int call = 0; call < static_cast<int>(late) + 12; ++call) {
