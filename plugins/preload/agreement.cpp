@@ -373,6 +373,7 @@ void end_job(const char* format, ...) {
   std::vsnprintf(text.data(), text.size(), format, arguments);
   va_end(arguments);
   say("%s", text.data());
+  sleep(0.2);  // MPICH's launcher may drop what it has not read yet when a job is aborted
   TAPA_PMPI(MPI_Abort)(mpi.world, 1);
   std::abort();
 }

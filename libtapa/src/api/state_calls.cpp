@@ -8,8 +8,8 @@
 #include "comm/registry.hpp"
 #include "report/report.hpp"
 #include "route/ways.hpp"
+#include "run/end_job.hpp"
 #include "run/error.hpp"
-#include "run/log.hpp"
 #include "run/progress.hpp"
 #include "run/world.hpp"
 #include "tapa/tapa.h"
@@ -60,8 +60,7 @@ void begin_drop_in() noexcept {
   } catch (const SetupError& e) {  // all ranks know
     if (rank == 0) warn_all_is_mpis(e.what());
   } catch (const std::exception& e) {  // this rank may be the only one that knows: nobody could go on
-    log_error("the ranks could not agree in MPI_Init", e.what());
-    PMPI_Abort(MPI_COMM_WORLD, 1);
+    end_job(MPI_COMM_WORLD, "the ranks could not agree in MPI_Init", e.what());
   }
 }
 

@@ -12,6 +12,7 @@
 #include "comm/past_calls.hpp"
 #include "comm/registry.hpp"
 #include "comm/results_store.hpp"
+#include "run/end_job.hpp"
 #include "run/error.hpp"
 #include "run/freed_handles.hpp"
 #include "run/log.hpp"
@@ -155,8 +156,7 @@ bool CommState::welcome(bool alone) noexcept {
     if (rank == 0) log_info("a communicator stays with MPI", e.what());
     return false;
   } catch (const std::exception& e) {  // this rank may be the only one that knows: nobody could go on
-    log_error("the ranks of a communicator could not agree", e.what());
-    PMPI_Abort(user, 1);
+    end_job(user, "the ranks of a communicator could not agree", e.what());
     return false;
   }
 }
