@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import dit_torch
 import ranks
 import tiny
 from dit_torch._library import Attention, Library, Trial, library
-from dit_torch.exchanges import Exchanges
+from dit_torch.exchanges import Exchanges, Key
 from dit_torch.steps import Place, Steps
 
 needs_library = pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
@@ -197,9 +198,10 @@ def test_ranks_come_to_one_answer() -> None:
     assert len({off for off, _ in answers}) == 1, answers
 
 
-def _on_links(seconds: float) -> tuple[str, str, int, np.ndarray]:
+def _on_links(seconds: float, nodes: bool) -> tuple[str, str, int, np.ndarray]:
     """The schedule before and after a forward pass where exact exchanges take so long."""
-    ranks.be_a_node()
+    if nodes:
+        ranks.be_a_node()
     asked = []
 
     def are_fast(self: Exchanges, name: str) -> bool:
@@ -220,12 +222,31 @@ def _on_links(seconds: float) -> tuple[str, str, int, np.ndarray]:
 
 
 @needs_library
-def test_between_nodes_the_schedule_follows_the_links() -> None:
-    before, after, asked, fast = ranks.run(2, _on_links, 1e-4)[0]
+@pytest.mark.parametrize("nodes", [True, False])
+def test_the_schedule_follows_the_links(nodes: bool) -> None:
+    before, after, asked, fast = ranks.run(2, _on_links, 1e-4, nodes)[0]
     assert (before, after) == ("auto", "flat") and asked > 0
-    before, after, asked, slow = ranks.run(2, _on_links, 1e-2)[0]
+    before, after, asked, slow = ranks.run(2, _on_links, 1e-2, nodes)[0]
     assert (before, after) == ("auto", "v-first") and asked > 0
     np.testing.assert_array_equal(fast, slow)
+
+
+def test_lengths_beyond_timed_ones_are_not_timed() -> None:
+    timed = []
+
+    def exact_time(name: str, attention: Any, enough: float) -> float:
+        timed.append(attention.image_tokens)
+        return attention.image_tokens * 1e-7
+
+    library = SimpleNamespace(exact_time=exact_time)
+    group = SimpleNamespace(name="group", opened=0, size=2, one_node=True, library=library)
+    exchanges = Exchanges(group, 0)
+    found = {}
+    for tokens in (2000, 5000, 1000, 6000, 3500, 2500, 4000, 2000):
+        key = Key((1, 0, tokens, 4, 4, 64), False, False, torch.bfloat16, torch.device("cuda"), 0)
+        found[tokens] = exchanges.measure(key)
+    assert found == {tokens: tokens < 3000 for tokens in found}
+    assert timed == [2000, 5000, 3500, 2500]
 
 
 def _refused(*arguments: Any, **named: Any) -> str:

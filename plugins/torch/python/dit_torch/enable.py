@@ -271,9 +271,8 @@ def _release(parallel: Parallel, whole: Group) -> None:
 
 
 def _schedule(schedule: str, ranks: Group) -> str:
-    """What "auto" is: in a node one kernel for Q, K and V costs least; on slow links time is to be hidden.
-    How slow they are between nodes is measured with each shape."""
-    if schedule != "auto" or (ranks.library is not None and not ranks.one_node):
+    """What "auto" is where no shape is timed: nothing travels, or by torch's own functions."""
+    if schedule != "auto" or (ranks.library is not None and ranks.size > 1):
         return schedule
     return "flat" if ranks.one_node else "v-first"
 

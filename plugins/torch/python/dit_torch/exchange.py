@@ -47,6 +47,10 @@ class Prepare:
         """In the operators' order."""
         return (self.weight, self.text_weight, *self.shared)
 
+    @property
+    def is_nothing(self) -> bool:
+        return self.shared[3] == NORM_NONE and self.shared[4] == ROPE_NONE
+
     def of_sample(self, number: int) -> Prepare:
         """For that sample of x alone."""
         cosine, sine, *rest = self.shared
@@ -116,6 +120,8 @@ class Exchange:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Q, K and V to the head layout at once. of_q and of_k differ in their weights only."""
         of_q, of_k = of_q or Prepare(), of_k or Prepare()
+        if self.kind.ranks == 1 and of_q.is_nothing and of_k.is_nothing:
+            return q, k, v
         wanted = [gradients.are_wanted(x, p.arguments()) for x, p in ((q, of_q), (k, of_k), (v, Prepare()))]
         if any(wanted):  # one by one, with the same bits
             value = self.start(VALUE, v, layer)
@@ -126,7 +132,9 @@ class Exchange:
         return self.call("scatter_qkv", q, k, v, *self.which, layer, *weights, *of_q.shared)
 
     def gather(self, o: Tensor, layer: int) -> Tensor:
-        """Attention's output back to the sequence layout."""
+        """Attention's output back to the sequence layout, which is the other one where a rank is alone."""
+        if self.kind.ranks == 1:
+            return o
         if gradients.are_wanted(o):
             return self.finish(self.start(OUTPUT, o, layer), layer)
         return self.call("gather", o, *self.which, layer)

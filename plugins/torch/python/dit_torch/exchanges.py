@@ -6,6 +6,7 @@ import contextlib
 import logging
 import math
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,6 +74,12 @@ def text_of(trial: _library.Trial) -> str:
     return "a layer's exchanges take {:.2f} ms exact and {:.2f} ms with it".format(*times)
 
 
+def _layer_bytes(key: Key) -> int:
+    """Of Q, K, V and the output, of all ranks."""
+    batch, text, image, heads, kv_heads, head_dim = key.shape
+    return 2 * batch * (text + image) * (heads + kv_heads) * head_dim * key.dtype.itemsize
+
+
 @contextlib.contextmanager
 def _without_memory(shape: str) -> Iterator[None]:
     """What is only measured fails nobody: where a rank has no memory for it all of them go on without."""
@@ -109,6 +116,7 @@ class Exchanges:
         self.too_long: dict[str, str] = {}  # why exchanges are exact that would need more, by name
         self.trials: dict[str, _library.Trial] = {}  # by layout, type and device
         self.fast: dict[str, bool] = {}  # whether exact exchanges are short, by layout, type and device
+        self.longest_fast, self.shortest_slow = -1, sys.maxsize  # bytes of a layer's that were timed
         self.made: dict[Key, str] = {}  # their names
         self._captured: set[Key] = set()  # whose memory CUDA graphs know: they stay
         self._opened = group.opened  # when they were made
@@ -266,15 +274,25 @@ class Exchanges:
 
     def measure(self, key: Key) -> bool:
         """The same, of a shape that there may be no exchange of. Collective where it is new."""
-        library = self.group.library
         shape = self._shape(key)
         if shape not in self.fast:
-            self.fast[shape] = False
-            if library is not None and key.device.type != "cpu":
-                with _without_memory(shape):
-                    attention = self._attention(key)
-                    self.fast[shape] = library.exact_time(self.group.name, attention, FAST) < FAST
+            # Longer ones than slow ones are slow, shorter than fast ones fast: servers see many lengths.
+            short = _layer_bytes(key) <= self.longest_fast
+            known = short or _layer_bytes(key) >= self.shortest_slow
+            self.fast[shape] = short if known else self._timed(key)
         return self.fast[shape]
+
+    def _timed(self, key: Key) -> bool:
+        library, fast = self.group.library, self.group.one_node
+        if library is None or key.device.type == "cpu":
+            return fast
+        with _without_memory(self._shape(key)):
+            fast = library.exact_time(self.group.name, self._attention(key), FAST) < FAST
+            if fast:
+                self.longest_fast = _layer_bytes(key)
+            else:
+                self.shortest_slow = _layer_bytes(key)
+        return fast
 
     def _is_off(self, shape: str, attention: _library.Attention) -> bool:
         """Whether exact transfers of this shape were found to be faster than the policy's. Collective."""

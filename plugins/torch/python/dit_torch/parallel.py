@@ -37,7 +37,7 @@ class Way(NotCopied):
     """Ranks that split the tokens of a pass, and how these travel."""
 
     group: Group
-    schedule: str  # one of SCHEDULES; "auto": flat or v-first, as the links are fast or not
+    schedule: str  # one of SCHEDULES; "auto": flat or v-first, as exchanges are short or not
     exchanges: Exchanges
     halves: bool  # they are one of two halves
 
