@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <barrier>
 #include <cstddef>
 #include <map>
 #include <utility>
@@ -61,9 +60,13 @@ TEST(ShmBuffers, ShortBlocksOfManyMembers) {
 TEST(ShmBuffers, BlocksInSlots) {
   constexpr std::size_t least = ShmBuffers::kSlotFrom;
   for (const std::size_t members : {2U, 5U}) {
-    const std::size_t most = Memory(members).buffers(0)->slot_bytes();
-    ASSERT_GT(most, 2 * least);
-    const std::array<std::size_t, 7> lengths{0, 24, least - 1, least, 2 * least + 24, most, most + 1};
+    Memory memory(members);
+    const std::size_t brief = memory.buffers(0)->short_slot_bytes();
+    const std::size_t most = memory.buffers(0)->slot_bytes();
+    ASSERT_GT(brief, 2 * least);
+    ASSERT_GT(most, brief + 1);
+    const std::array<std::size_t, 9> lengths{0,     24,        least - 1, least,   2 * least + 24,
+                                             brief, brief + 1, most,      most + 1};
     const Sizes sizes = [&](std::size_t src, std::size_t dst, int call) {
       return lengths[(src * 5 + dst * 3 + static_cast<std::size_t>(call)) % lengths.size()];
     };
@@ -83,36 +86,6 @@ TEST(ShmBuffers, BlocksInSlots) {
   }
 }
 
-// Blocks of up to 1 KiB lie beside each other in the first rounds of regions whose pages are there.
-TEST(ShmBuffers, FirstShortBlocksUseNoSlots) {
-  constexpr std::uint64_t late = ShmBuffers::kFirstRounds + 1;
-  const Sizes sizes = [](std::size_t src, std::size_t dst, int call) {
-    return (src * 5 + dst * 3 + static_cast<std::size_t>(call)) % 9 * 256;
-  };
-  for (const std::size_t members : {2U, 5U, 32U}) {
-    std::barrier mapped(static_cast<std::ptrdiff_t>(members));
-    const auto few = in_threads(members, sizes, members == 5, [&](Rank& rank) {
-      ShmBuffers& buffers = rank.buffers();
-      std::size_t wrong = buffers.equal_in_slots(1024, 1) ? 0 : 1;
-      buffers.map_others();
-      mapped.arrive_and_wait();
-      wrong += buffers.equal_in_slots(1024, 1) ? 1 : 0;
-      wrong += buffers.equal_in_slots(1025, 1) && buffers.equal_in_slots(512, late) ? 0 : 1;
-      for (int call = 0; call < static_cast<int>(late) + 12; ++call) {
-        wrong += rank.uniform_call(call, std::array{1024U, 511U, 512U, 2000U}[call % 4U], call % 3 == 1);
-        if (call % 5 == 0) wrong += rank.call(call);
-      }
-      return wrong;
-    });
-    EXPECT_EQ(few, 0U) << members << " members";
-  }
-  Memory many(64);
-  const auto buffers = many.buffers(0);
-  buffers->map_others();
-  EXPECT_TRUE(buffers->equal_in_slots(1024, 1));
-  EXPECT_FALSE(buffers->equal_in_slots(512, 1));
-}
-
 TEST(ShmBuffers, OwnBlocksHaveNoSlot) {
   const auto buffers = Memory(2).buffers(0);
   const ShmBlock shorter{nullptr, 8};
@@ -121,28 +94,35 @@ TEST(ShmBuffers, OwnBlocksHaveNoSlot) {
   EXPECT_FALSE(ShmExchange::fits(*buffers, std::array{longest, shorter}));
 }
 
-// The two slots of a pair change hands from round to round, and are nobody else's.
+// The two slots of a pair change hands from round to round, and are nobody else's; nor are those of short
+// blocks.
 TEST(ShmBuffers, SlotsAreWrittenByTheirReaders) {
   constexpr std::size_t members = 4;
   Memory memory(members);
   const auto buffers = memory.buffers(0);
-  std::map<const std::byte*, std::pair<std::size_t, std::size_t>> pairs;
-  for (std::size_t from = 0; from < members; ++from) {
-    for (std::size_t to = 0; to < members; ++to) {
-      if (from == to) continue;
-      EXPECT_NE(buffers->slot(from, to, 2), buffers->slot(from, to, 3));
-      EXPECT_EQ(buffers->slot(from, to, 2), buffers->slot(to, from, 3));
-      EXPECT_EQ(buffers->slot(from, to, 2), buffers->slot(from, to, 4));
-      EXPECT_TRUE(pairs.try_emplace(buffers->slot(from, to, 2), from, to).second);
+  std::map<const std::byte*, std::size_t> lengths;
+  for (const std::size_t bytes : {buffers->short_slot_bytes(), buffers->slot_bytes()}) {
+    for (std::size_t from = 0; from < members; ++from) {
+      for (std::size_t to = 0; to < members; ++to) {
+        if (from == to) continue;
+        EXPECT_NE(buffers->slot(from, to, 2, bytes), buffers->slot(from, to, 3, bytes));
+        EXPECT_EQ(buffers->slot(from, to, 2, bytes), buffers->slot(to, from, 3, bytes));
+        EXPECT_EQ(buffers->slot(from, to, 2, bytes), buffers->slot(from, to, 4, bytes));
+        EXPECT_EQ(buffers->slot(from, to, 2, bytes), buffers->slot(from, to, 2, bytes - 1));
+        EXPECT_TRUE(lengths.try_emplace(buffers->slot(from, to, 2, bytes), bytes).second);
+      }
     }
   }
-  const std::byte* before = nullptr;
-  for (const auto& [at, pair] : pairs) {
-    if (before != nullptr) {
-      EXPECT_GE(static_cast<std::size_t>(at - before), buffers->slot_bytes());
-    }
-    before = at;
+  const std::byte* end = nullptr;
+  for (const auto& [at, bytes] : lengths) {
+    EXPECT_GE(at, end);
+    end = at + bytes;
   }
+}
+
+TEST(ShmBuffers, ShortSlotsHoldAKibibyteOf32Members) {
+  EXPECT_GE(Memory(32).buffers(0)->short_slot_bytes(), 1024U);
+  EXPECT_GE(Memory(64).buffers(0)->short_slot_bytes(), ShmBuffers::kSlotFrom);
 }
 
 // Datatypes with gaps that a buffer does not hold: they are packed part by part.

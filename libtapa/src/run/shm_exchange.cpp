@@ -24,7 +24,7 @@ bool ShmExchange::fits(const ShmBuffers& buffers, std::span<const ShmBlock> send
     const std::size_t bytes = send[m].bytes;
     if (buffers.always_stays(bytes)) return false;
     if (buffers.pairs().chosen() && bytes > buffers.pairs().slot_bytes()) return false;
-    if (m == buffers.self() || !buffers.in_slot(bytes, buffers.round() + 1)) total += room_of(bytes);
+    if (m == buffers.self() || !buffers.in_slot(bytes)) total += room_of(bytes);
   }
   return total <= ShmBuffers::kBufferBytes;
 }
@@ -69,7 +69,7 @@ void ShmExchange::begin(ShmBuffers& buffers, const std::byte* send, std::byte* r
   send_base_ = send;
   recv_base_ = recv;
   bytes_ = bytes;
-  slots_ = buffers.equal_in_slots(bytes, first_);
+  slots_ = buffers.equal_in_slots(bytes);
   piece_ = std::max<std::size_t>(1, uniform_piece(buffers, bytes));
   own_rounds_ = static_cast<std::uint32_t>(std::max<std::size_t>(1, (bytes + piece_ - 1) / piece_));
   blocks_at_ = uniform_at((buffers.members() - 1) * piece_);

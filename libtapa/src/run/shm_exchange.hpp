@@ -173,7 +173,7 @@ class ShmExchange {
   [[nodiscard]] std::optional<BlockPlace> stays(std::size_t member) const;
   /// Whether a block that does not stay goes to its receiver's slot.
   [[nodiscard]] bool in_slot(std::size_t member) const {
-    return member != buffers_->self() && buffers_->in_slot(send_[member].bytes, first_);
+    return member != buffers_->self() && buffers_->in_slot(send_[member].bytes);
   }
   [[nodiscard]] std::size_t grain(std::size_t member) const;
   void scatter(std::size_t member, std::size_t begin, std::size_t bytes, const std::byte* from);

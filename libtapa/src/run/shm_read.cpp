@@ -83,15 +83,15 @@ void ShmExchange::take(std::size_t member, const std::byte* buffer) {
     const std::size_t piece = uniform_piece(*buffers_, whole);
     const std::size_t begin = std::min(whole, at_ * piece);
     const std::byte* const blocks = buffer + uniform_at((buffers_->members() - 1) * piece);
-    const std::byte* const from = buffers_->equal_in_slots(whole, first_)
-                                      ? buffers_->slot(member, self, buffers_->round())
+    const std::byte* const from = buffers_->equal_in_slots(whole)
+                                      ? buffers_->slot(member, self, buffers_->round(), whole)
                                       : blocks + place_of(self, member) * piece;
     deliver(member, from, std::min(piece, whole - begin), whole);
     return;
   }
   const BlockEntry& entry = entry_of(buffer, self);
   if (entry.place.kind == BlockPlace::kSlot) {
-    deliver(member, buffers_->slot(member, self, buffers_->round()), entry.bytes, entry.whole);
+    deliver(member, buffers_->slot(member, self, buffers_->round(), entry.whole), entry.bytes, entry.whole);
   } else if (entry.place.kind != BlockPlace::kBuffer) {
     fetch(member, entry.place, entry.bytes);
   } else {
@@ -108,7 +108,7 @@ const std::byte* ShmExchange::first_line(std::size_t member) const {
 /// Where a member of an exchange of equal blocks like the own one shows its block for this rank.
 const std::byte* ShmExchange::uniform_block(std::size_t member, const std::byte* buffer) const {
   const std::size_t self = buffers_->self();
-  return slots_ ? buffers_->slot(member, self, buffers_->round())
+  return slots_ ? buffers_->slot(member, self, buffers_->round(), bytes_)
                 : buffer + blocks_at_ + place_of(self, member) * piece_;
 }
 
@@ -120,7 +120,8 @@ void ShmExchange::expect_blocks() const {
     const auto* const buffer = reinterpret_cast<const std::byte*>(header);
     const BlockEntry& entry = entry_of(buffer, buffers_->self());
     if (entry.place.kind == BlockPlace::kBuffer) expect(buffer + entry.place.at);
-    if (entry.place.kind == BlockPlace::kSlot) expect(buffers_->slot(m, buffers_->self(), buffers_->round()));
+    if (entry.place.kind == BlockPlace::kSlot)
+      expect(buffers_->slot(m, buffers_->self(), buffers_->round(), entry.whole));
   }
 }
 

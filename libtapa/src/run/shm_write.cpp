@@ -46,7 +46,7 @@ void ShmExchange::write_uniform(std::byte* buffer) {
   for (std::size_t m = 0; m <= others; ++m) {
     if (m == self) continue;
     std::byte* const piece =
-        slots_ ? buffers_->slot(self, m, buffers_->round() + 1) : to + place_of(m, self) * piece_;
+        slots_ ? buffers_->slot(self, m, buffers_->round() + 1, bytes_) : to + place_of(m, self) * piece_;
     std::memcpy(piece, send_base_ + m * bytes_ + begin, count);
   }
 }
@@ -106,7 +106,7 @@ void ShmExchange::write_part(std::size_t m, std::byte* buffer, std::size_t& next
   const std::size_t begin = std::min(bytes, at_ * piece);
   entry.bytes = std::min(piece, bytes - begin);
   if (entry.bytes == 0) return;
-  std::byte* const to = slot                      ? buffers_->slot(buffers_->self(), m, buffers_->round() + 1)
+  std::byte* const to = slot ? buffers_->slot(buffers_->self(), m, buffers_->round() + 1, bytes)
                         : entry.bytes <= kInEntry ? entry.block.data()
                                                   : buffer + next;
   entry.place = slot ? BlockPlace{0, BlockPlace::kSlot} : BlockPlace{static_cast<std::uint64_t>(to - buffer)};

@@ -40,6 +40,7 @@ ShmBuffers::ShmBuffers(std::size_t self, std::vector<std::byte*> regions, std::v
       bells_(std::move(bells)),
       order_(near_first(self, std::vector<int>(regions_.size()))),
       slot_bytes_(lines_of_slot(kSlotsBytes, regions_.size()) * 64),
+      short_slot_bytes_(lines_of_slot(kShortSlotsBytes, regions_.size()) * 64),
       round_(rounds),
       // Who has made no round has sent nothing by pairs.
       pairs_(self, behind(regions_, kPairsAt), rounds) {}
@@ -172,8 +173,8 @@ void ShmBuffers::ring_others() const {
 }
 
 void ShmBuffers::populate(std::byte* region) {
-  for (const std::size_t first : kShortBlocksAt) {
-    for (std::size_t at = first; at < first + kShort; at += page_bytes()) {
+  for (const Part& part : kShortBlocks) {
+    for (std::size_t at = part.at; at < part.at + part.bytes; at += page_bytes()) {
       // Others may write here already.
       reinterpret_cast<std::atomic<std::uint64_t>*>(region + at)->fetch_or(0, std::memory_order_relaxed);
     }
@@ -183,12 +184,11 @@ void ShmBuffers::populate(std::byte* region) {
 // The kernel maps pages that are there together with their neighbours: 16, from a place of its own choice on.
 void ShmBuffers::map_others() {
   for (const std::byte* const region : regions_) {
-    for (const std::size_t first : kShortBlocksAt) {
-      for (const std::size_t at : {first, first + kShort - 1})
+    for (const Part& part : kShortBlocks) {
+      for (const std::size_t at : {part.at, part.at + part.bytes - 1})
         static_cast<void>(*reinterpret_cast<const volatile std::byte*>(region + at));
     }
   }
-  mapped_ = true;
 }
 
 void ShmBuffers::fetch_next(std::size_t bytes) const {

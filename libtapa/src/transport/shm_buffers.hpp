@@ -19,7 +19,8 @@
 /// number says both "my blocks are here" and "I am done with yours" is why two buffers suffice and no rank
 /// counts readers.
 ///
-/// Each two members have two slots as well, one in the region of each, for blocks of a middling size: in even
+/// Each two members have two slots as well, one in the region of each, for blocks of a middling size (and two
+/// for the shorter ones of these): in even
 /// rounds each of the two writes the one in its own region, in odd rounds the one in the other's. So in two
 /// rounds after each other who writes a slot is who has read it: its cache has the lines already, and a line
 /// moves between caches once a round, where a buffer's moves twice (to its reader, and back to be written).
@@ -162,28 +163,27 @@ class ShmBuffers {
     std::byte* const buffers = regions_[member] + kBuffersAt + stagger;
     return reinterpret_cast<BufferHeader*>(buffers + (round & 1) * (kBufferBytes + kSets));
   }
-  /// Where `from` writes in a round what `to` reads there, slot_bytes() long. Of two different members.
-  [[nodiscard]] std::byte* slot(std::size_t from, std::size_t to, std::uint64_t round) const {
+  /// Where `from` writes in a round a block of `bytes` bytes that `to` reads there, or a part of a longer
+  /// one, at most slot_bytes() long. Of two different members. Short ones have slots of their own beside each
+  /// other: a page of them serves several members.
+  [[nodiscard]] std::byte* slot(std::size_t from, std::size_t to, std::uint64_t round,
+                                std::size_t bytes) const {
     const std::size_t owner = (round & 1) == 0 ? from : to;
     const std::size_t other = (round & 1) == 0 ? to : from;
     const std::size_t place = other < owner ? other : other - 1;
-    return regions_[owner] + kSlotsAt + place * slot_bytes_;
+    return bytes <= short_slot_bytes_ ? regions_[owner] + kShortSlotsAt + place * short_slot_bytes_
+                                      : regions_[owner] + kSlotsAt + place * slot_bytes_;
   }
   [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_; }
-  /// Whether equal blocks of this size travel in slots, part by part, in an exchange whose first round this
-  /// is. A short one is cheaper beside others; a slot takes a page. Where the pages of short blocks are there
-  /// (map_others()) the first calls do not wait for those of the slots.
-  [[nodiscard]] bool equal_in_slots(std::size_t bytes, std::uint64_t first) const {
-    const bool early =
-        mapped_ && first <= kFirstRounds && bytes <= kMostEarly && members() * bytes <= kShort - kSets;
-    return members() > 1 && bytes >= kSlotFrom && !early;
-  }
+  [[nodiscard]] std::size_t short_slot_bytes() const { return short_slot_bytes_; }
+  /// Whether equal blocks of this size travel in slots, part by part. Shorter ones are cheaper beside each
+  /// other.
+  [[nodiscard]] bool equal_in_slots(std::size_t bytes) const { return members() > 1 && bytes >= kSlotFrom; }
   /// The same for one of different blocks.
-  [[nodiscard]] bool in_slot(std::size_t bytes, std::uint64_t first) const {
-    return bytes <= slot_bytes_ && equal_in_slots(bytes, first);
+  [[nodiscard]] bool in_slot(std::size_t bytes) const {
+    return bytes <= slot_bytes_ && equal_in_slots(bytes);
   }
   static constexpr std::size_t kSlotFrom = 512;
-  static constexpr std::uint64_t kFirstRounds = 64;  // by then buffers have taken nearly as much longer
   /// Tells a member that its blocks of this round that stay with it were read here.
   void tell_read(std::size_t owner) const;
   /// The same to all members: everything of this round was read here.
@@ -242,18 +242,24 @@ class ShmBuffers {
   static constexpr std::size_t kSets =
       4096;  // bytes after which addresses share a set of the first-level cache
   static constexpr std::size_t kLinePair = 128;  // processors fetch lines in pairs
-  // A region: a line for each member, the pieces that were asked for, the slots, the buffers, the pairs.
+  // A region: a line for each member, the pieces that were asked for, the slots, the short ones, the buffers,
+  // the pairs.
   static constexpr std::size_t kPiecesAt = kMostMembers * 64;
   static constexpr std::size_t kPiecesBytes = std::size_t{64} << 10;
   static constexpr std::size_t kSlotsAt = kPiecesAt + kPiecesBytes;
   static constexpr std::size_t kSlotsBytes = kBufferBytes;
-  static constexpr std::size_t kBuffersAt = kSlotsAt + kSlotsBytes;
+  static constexpr std::size_t kShortSlotsAt = kSlotsAt + kSlotsBytes;
+  static constexpr std::size_t kShortSlotsBytes = std::size_t{36} << 10;  // 1 KiB and a line for 32 members
+  static constexpr std::size_t kBuffersAt = kShortSlotsAt + kShortSlotsBytes;
   static constexpr std::size_t kPairsAt = kBuffersAt + 2 * (kBufferBytes + kSets);
   static_assert(PairSlots::kMostMembers == kMostMembers);
-  // What short blocks use of it: the beginnings of both buffers, staggered.
-  static constexpr std::size_t kShort = (std::size_t{32} << 10) + kSets;
-  static constexpr std::size_t kMostEarly = 1024;  // longer blocks have pages of their own in slots, too
-  static constexpr std::array<std::size_t, 2> kShortBlocksAt{kBuffersAt, kBuffersAt + kBufferBytes + kSets};
+  struct Part {
+    std::size_t at, bytes;
+  };
+  // What short blocks use of it: their slots, and the beginnings of both buffers, staggered.
+  static constexpr std::size_t kShort = (std::size_t{16} << 10) + kSets;
+  static constexpr std::array<Part, 2> kShortBlocks{
+      {{kShortSlotsAt, kShortSlotsBytes + kShort}, {kBuffersAt + kBufferBytes + kSets, kShort}}};
   void ring_others() const;
 
   static constexpr unsigned kRoundShift = 24;  // more pieces are not asked for in a round
@@ -265,9 +271,9 @@ class ShmBuffers {
   std::vector<Doorbell*> bells_;
   std::vector<std::uint32_t> order_;
   std::size_t slot_bytes_;
+  std::size_t short_slot_bytes_;
   std::atomic<bool> sleepers_{false};
   bool together_ = false;
-  bool mapped_ = false;  // by map_others()
   std::vector<pid_t> pids_;
   std::atomic<std::size_t> attach_from_ = std::numeric_limits<std::size_t>::max();
   std::atomic<bool> pushes_{true};
