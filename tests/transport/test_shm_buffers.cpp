@@ -61,12 +61,12 @@ TEST(ShmBuffers, BlocksInSlots) {
   constexpr std::size_t least = ShmBuffers::kSlotFrom;
   for (const std::size_t members : {2U, 5U}) {
     Memory memory(members);
-    const std::size_t brief = memory.buffers(0)->short_slot_bytes();
-    const std::size_t most = memory.buffers(0)->slot_bytes();
+    const auto [brief, middle, most] = memory.buffers(0)->slot_lengths();
     ASSERT_GT(brief, 2 * least);
-    ASSERT_GT(most, brief + 1);
-    const std::array<std::size_t, 9> lengths{0,     24,        least - 1, least,   2 * least + 24,
-                                             brief, brief + 1, most,      most + 1};
+    ASSERT_GT(middle, brief + 1);
+    ASSERT_GT(most, middle + 1);
+    const std::array<std::size_t, 11> lengths{0,         24,     least - 1,  least, 2 * least + 24, brief,
+                                              brief + 1, middle, middle + 1, most,  most + 1};
     const Sizes sizes = [&](std::size_t src, std::size_t dst, int call) {
       return lengths[(src * 5 + dst * 3 + static_cast<std::size_t>(call)) % lengths.size()];
     };
@@ -94,14 +94,13 @@ TEST(ShmBuffers, OwnBlocksHaveNoSlot) {
   EXPECT_FALSE(ShmExchange::fits(*buffers, std::array{longest, shorter}));
 }
 
-// The two slots of a pair change hands from round to round, and are nobody else's; nor are those of short
-// blocks.
+// The two slots of a pair of each length change hands from round to round, and are nobody else's.
 TEST(ShmBuffers, SlotsAreWrittenByTheirReaders) {
   constexpr std::size_t members = 4;
   Memory memory(members);
   const auto buffers = memory.buffers(0);
   std::map<const std::byte*, std::size_t> lengths;
-  for (const std::size_t bytes : {buffers->short_slot_bytes(), buffers->slot_bytes()}) {
+  for (const std::size_t bytes : buffers->slot_lengths()) {
     for (std::size_t from = 0; from < members; ++from) {
       for (std::size_t to = 0; to < members; ++to) {
         if (from == to) continue;
@@ -120,9 +119,9 @@ TEST(ShmBuffers, SlotsAreWrittenByTheirReaders) {
   }
 }
 
-TEST(ShmBuffers, ShortSlotsHoldAKibibyteOf32Members) {
-  EXPECT_GE(Memory(32).buffers(0)->short_slot_bytes(), 1024U);
-  EXPECT_GE(Memory(64).buffers(0)->short_slot_bytes(), ShmBuffers::kSlotFrom);
+TEST(ShmBuffers, LengthsOfSlots) {
+  EXPECT_EQ(Memory(32).buffers(0)->slot_lengths(), (std::array<std::size_t, 3>{1088, 4288, 8384}));
+  EXPECT_GE(Memory(64).buffers(0)->slot_lengths().front(), ShmBuffers::kSlotFrom);
 }
 
 // Datatypes with gaps that a buffer does not hold: they are packed part by part.

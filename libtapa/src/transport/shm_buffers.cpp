@@ -14,9 +14,9 @@ namespace {
 
 /// Of each slot when a region has one for each other member: whole lines, and an odd number of them, so that
 /// slots begin in different sets of a cache.
-std::size_t lines_of_slot(std::size_t slots_bytes, std::size_t members) {
+std::size_t bytes_of_slot(std::size_t slots_bytes, std::size_t members) {
   const std::size_t lines = slots_bytes / std::max<std::size_t>(1, members - 1) / 64;
-  return lines % 2 == 0 && lines > 0 ? lines - 1 : lines;
+  return (lines % 2 == 0 && lines > 0 ? lines - 1 : lines) * 64;
 }
 
 std::vector<std::byte*> behind(std::vector<std::byte*> regions, std::size_t bytes) {
@@ -39,8 +39,9 @@ ShmBuffers::ShmBuffers(std::size_t self, std::vector<std::byte*> regions, std::v
       regions_(std::move(regions)),
       bells_(std::move(bells)),
       order_(near_first(self, std::vector<int>(regions_.size()))),
-      slot_bytes_(lines_of_slot(kSlotsBytes, regions_.size()) * 64),
-      short_slot_bytes_(lines_of_slot(kShortSlotsBytes, regions_.size()) * 64),
+      slot_bytes_{bytes_of_slot(kSlots[0].bytes, regions_.size()),
+                  bytes_of_slot(kSlots[1].bytes, regions_.size()),
+                  bytes_of_slot(kSlots[2].bytes, regions_.size())},
       round_(rounds),
       // Who has made no round has sent nothing by pairs.
       pairs_(self, behind(regions_, kPairsAt), rounds) {}

@@ -19,14 +19,14 @@
 /// number says both "my blocks are here" and "I am done with yours" is why two buffers suffice and no rank
 /// counts readers.
 ///
-/// Each two members have two slots as well, one in the region of each, for blocks of a middling size (and two
-/// for the shorter ones of these): in even
-/// rounds each of the two writes the one in its own region, in odd rounds the one in the other's. So in two
-/// rounds after each other who writes a slot is who has read it: its cache has the lines already, and a line
-/// moves between caches once a round, where a buffer's moves twice (to its reader, and back to be written).
-/// Why nothing is overwritten too early: let f be the round of a write, g the last one before that used this
-/// slot. If f - g is odd, the writer of f was the reader of g. Else it was the writer of g too, and g <= f -
-/// 2: it has seen the reader's number f - 1, which was stored behind all reads of rounds up to f - 2.
+/// Each two members have two slots as well, one in the region of each, for blocks of a middling size, of
+/// three lengths: in even rounds each of the two writes the one in its own region, in odd rounds the one in
+/// the other's. So in two rounds after each other who writes a slot is who has read it: its cache has the
+/// lines already, and a line moves between caches once a round, where a buffer's moves twice (to its reader,
+/// and back to be written). Why nothing is overwritten too early: let f be the round of a write, g the last
+/// one before that used this slot. If f - g is odd, the writer of f was the reader of g. Else it was the
+/// writer of g too, and g <= f - 2: it has seen the reader's number f - 1, which was stored behind all reads
+/// of rounds up to f - 2.
 ///
 /// Blocks that stay in their owner's memory and are read there (see shm_exchange.hpp) are not covered by
 /// this: their owner must not return before they are read. Who has read one stores the round for its owner in
@@ -164,24 +164,25 @@ class ShmBuffers {
     return reinterpret_cast<BufferHeader*>(buffers + (round & 1) * (kBufferBytes + kSets));
   }
   /// Where `from` writes in a round a block of `bytes` bytes that `to` reads there, or a part of a longer
-  /// one, at most slot_bytes() long. Of two different members. Short ones have slots of their own beside each
-  /// other: a page of them serves several members.
+  /// one, at most slot_bytes() long. Of two different members. The shortest slots with room are taken, so
+  /// that the first calls wait for as few pages as blocks fill.
   [[nodiscard]] std::byte* slot(std::size_t from, std::size_t to, std::uint64_t round,
                                 std::size_t bytes) const {
     const std::size_t owner = (round & 1) == 0 ? from : to;
     const std::size_t other = (round & 1) == 0 ? to : from;
     const std::size_t place = other < owner ? other : other - 1;
-    return bytes <= short_slot_bytes_ ? regions_[owner] + kShortSlotsAt + place * short_slot_bytes_
-                                      : regions_[owner] + kSlotsAt + place * slot_bytes_;
+    const std::size_t length = bytes <= slot_bytes_[0] ? 0 : bytes <= slot_bytes_[1] ? 1 : 2;
+    return regions_[owner] + kSlots[length].at + place * slot_bytes_[length];
   }
-  [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_; }
-  [[nodiscard]] std::size_t short_slot_bytes() const { return short_slot_bytes_; }
+  [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_.back(); }
+  /// Of the slots of each length.
+  [[nodiscard]] const std::array<std::size_t, 3>& slot_lengths() const { return slot_bytes_; }
   /// Whether equal blocks of this size travel in slots, part by part. Shorter ones are cheaper beside each
   /// other.
   [[nodiscard]] bool equal_in_slots(std::size_t bytes) const { return members() > 1 && bytes >= kSlotFrom; }
   /// The same for one of different blocks.
   [[nodiscard]] bool in_slot(std::size_t bytes) const {
-    return bytes <= slot_bytes_ && equal_in_slots(bytes);
+    return bytes <= slot_bytes() && equal_in_slots(bytes);
   }
   static constexpr std::size_t kSlotFrom = 512;
   /// Tells a member that its blocks of this round that stay with it were read here.
@@ -242,20 +243,22 @@ class ShmBuffers {
   static constexpr std::size_t kSets =
       4096;  // bytes after which addresses share a set of the first-level cache
   static constexpr std::size_t kLinePair = 128;  // processors fetch lines in pairs
-  // A region: a line for each member, the pieces that were asked for, the slots, the short ones, the buffers,
-  // the pairs.
+  // A region: a line for each member, the pieces that were asked for, the slots, the buffers, the pairs.
   static constexpr std::size_t kPiecesAt = kMostMembers * 64;
   static constexpr std::size_t kPiecesBytes = std::size_t{64} << 10;
-  static constexpr std::size_t kSlotsAt = kPiecesAt + kPiecesBytes;
-  static constexpr std::size_t kSlotsBytes = kBufferBytes;
-  static constexpr std::size_t kShortSlotsAt = kSlotsAt + kSlotsBytes;
-  static constexpr std::size_t kShortSlotsBytes = std::size_t{36} << 10;  // 1 KiB and a line for 32 members
-  static constexpr std::size_t kBuffersAt = kShortSlotsAt + kShortSlotsBytes;
-  static constexpr std::size_t kPairsAt = kBuffersAt + 2 * (kBufferBytes + kSets);
-  static_assert(PairSlots::kMostMembers == kMostMembers);
   struct Part {
     std::size_t at, bytes;
   };
+  static constexpr std::size_t kLongSlotsAt = kPiecesAt + kPiecesBytes;
+  static constexpr std::size_t kMiddleSlotsAt = kLongSlotsAt + kBufferBytes;
+  static constexpr std::size_t kMiddleSlotsBytes = std::size_t{132} << 10;  // 4 KiB and a line for 32 members
+  static constexpr std::size_t kShortSlotsAt = kMiddleSlotsAt + kMiddleSlotsBytes;
+  static constexpr std::size_t kShortSlotsBytes = std::size_t{36} << 10;  // 1 KiB likewise
+  static constexpr std::array<Part, 3> kSlots{
+      {{kShortSlotsAt, kShortSlotsBytes}, {kMiddleSlotsAt, kMiddleSlotsBytes}, {kLongSlotsAt, kBufferBytes}}};
+  static constexpr std::size_t kBuffersAt = kShortSlotsAt + kShortSlotsBytes;
+  static constexpr std::size_t kPairsAt = kBuffersAt + 2 * (kBufferBytes + kSets);
+  static_assert(PairSlots::kMostMembers == kMostMembers);
   // What short blocks use of it: their slots, and the beginnings of both buffers, staggered.
   static constexpr std::size_t kShort = (std::size_t{16} << 10) + kSets;
   static constexpr std::array<Part, 2> kShortBlocks{
@@ -270,8 +273,7 @@ class ShmBuffers {
   std::vector<std::byte*> regions_;
   std::vector<Doorbell*> bells_;
   std::vector<std::uint32_t> order_;
-  std::size_t slot_bytes_;
-  std::size_t short_slot_bytes_;
+  std::array<std::size_t, 3> slot_bytes_;
   std::atomic<bool> sleepers_{false};
   bool together_ = false;
   std::vector<pid_t> pids_;
