@@ -10,11 +10,14 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from ._library import library
+from .exchanges import SAGE
 from .given import tensors_of
 from .parallel import Parallel
 from .patch import signature_of
 from .steps import Place, Steps, steps_of
 from .verdict import is_captured
+
+STATELESS = ("exact", SAGE)  # nothing depends on the step
 
 
 def check_policy(policy: str, steps: Any, branches: int) -> None:
@@ -23,7 +26,7 @@ def check_policy(policy: str, steps: Any, branches: int) -> None:
         raise ValueError(f"policy = {policy!r}: expected a text such as 'exact' or 'balanced'")
     if not isinstance(branches, int) or branches < 1:
         raise ValueError(f"branches = {branches!r}: expected a number, at least 1")
-    if policy == "exact":
+    if policy in STATELESS:
         return
     if library() is None:
         raise RuntimeError(

@@ -93,11 +93,7 @@ def report(transformer: nn.Module) -> Report:
     parallel.group.check()
     library = parallel.group.library
     exchanges = [way.exchanges for way in parallel.ways]
-    names = [name for one in exchanges if not one.are_gone for name in one.made.values()]
-    if library is None:
-        rows: list[dict[str, Any]] = [{"exchange": name} for name in names]
-    else:
-        rows = [library.report(name) for name in names]
+    rows = [facts for one in exchanges for facts in one.facts()]
     traffic = Traffic()
     for one in exchanges:
         traffic.join(one.freed)
