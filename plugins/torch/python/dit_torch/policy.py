@@ -72,6 +72,7 @@ class Follower:
         self._last: Hashable = None  # sizes of what the last pass was given, and who computed it
         self._exact: set[Hashable] = set()  # those for which the policy was off
         self._pending: Moment | None = None
+        self.begun = 0  # images, by passes in a row that each began one
         self._beside: torch.cuda.Stream | None = None
 
     def register(self, transformer: nn.Module) -> RemovableHandle:
@@ -109,7 +110,9 @@ class Follower:
     def _next(self, moment: Moment) -> Place:
         if moment.begins:
             self.follow.forget()
-        return self.follow.next(float(moment.timestep), moment.steps, moment.size, moment.prompt)
+        place = self.follow.next(float(moment.timestep), moment.steps, moment.size, moment.prompt)
+        self.begun = self.begun + 1 if place.new_image else 0
+        return place
 
     def _settle(self) -> None:
         """Follows the pass before. Its tensors have been there since it began: this waits for no more."""
