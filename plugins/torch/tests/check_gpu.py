@@ -29,6 +29,7 @@ import gpu_alike
 import gpu_failure
 import gpu_models
 import gpu_policy
+import gpu_sage
 import tiny
 from dit_torch.layout import even_part
 from gpu_ranks import Check, require_same
@@ -406,6 +407,7 @@ CHECKS = {
     "all_to_all": check_all_to_all,
     "all_gather": check_all_gather,
     "policy": gpu_policy.check_policy,
+    "sage": gpu_sage.check_sage,
     "models": check_models,
     "pictures": check_pictures,
     "digests": gpu_alike.check_digests,

@@ -521,3 +521,27 @@ def test_through_a_hosts_memory_policies_do_what_they_do_between_nodes() -> None
             full = here[0][1]
             assert levels["gpu"]["sent_bytes"] == full["gpu"]["sent_bytes"] > 0
             assert policy == "exact" or levels["host"]["sent_bytes"] < full["host"]["sent_bytes"]
+
+
+def _begun(widths: list[int]) -> list[tuple[int, bool]]:
+    """Images in a row of one pass each as report() has them, and whether it says so, after each pass."""
+    ranks.be_a_node()
+    model = tiny.flux(3)
+    dit_torch.enable(model, policy="fp8", steps=len(widths), adapt=False)
+    told = []
+    with torch.no_grad():
+        for number, width in enumerate(widths):
+            timestep = torch.full((1,), 1 - number // 2 * 0.25)  # two passes a step
+            model(**tiny.flux_inputs(width=width, seed=number % 2) | {"timestep": timestep})
+            report = dit_torch.report(model)
+            told.append((report.begun, "began an image" in str(report)))
+    dit_torch.disable(model)
+    return told
+
+
+@needs_library
+def test_passes_that_each_begin_an_image_are_reported() -> None:
+    """As of LTX-2 with spatio-temporal guidance: one pass has a sample for each branch, the other one."""
+    (first, *others) = ranks.run(2, _begun, [5, 4, 5, 4])[0]
+    assert first == (1, False) and others == [(2, True), (3, True), (4, True)]
+    assert ranks.run(2, _begun, [5, 5, 5, 5])[0] == [(1, False), *3 * [(0, False)]]

@@ -127,11 +127,9 @@ def qwenimage(heads: int, **config: Any) -> nn.Module:
             in_channels=8,
             out_channels=2,
             num_layers=2,
-            attention_head_dim=16,
             num_attention_heads=heads,
             joint_attention_dim=24,
-            axes_dims_rope=(4, 6, 6),
-            **config,
+            **{"attention_head_dim": 16, "axes_dims_rope": (4, 6, 6), **config},
         )
     )
 
@@ -196,15 +194,13 @@ def wan(heads: int, **config: Any) -> nn.Module:
     return randomise(
         WanTransformer3DModel(
             num_attention_heads=heads,
-            attention_head_dim=16,
             in_channels=4,
             out_channels=4,
             text_dim=24,
             freq_dim=16,
             ffn_dim=32,
             num_layers=2,
-            rope_max_seq_len=16,
-            **config,
+            **{"attention_head_dim": 16, "rope_max_seq_len": 16, **config},
         )
     )
 

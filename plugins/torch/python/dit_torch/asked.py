@@ -8,13 +8,15 @@ from typing import Any
 import torch
 from torch import nn
 
+from . import sage
 from .caches import check_caches
 from .entries import Plan, checked, text_of
+from .exchanges import SAGE
 from .group import Group
 from .guidance import why_not
 from .parallel import SCHEDULES
 from .plans import planned_classes
-from .policy import check_policy
+from .policy import STATELESS, check_policy
 from .processors import Family, family_of, processors_of, supported
 from .steps import steps_of
 
@@ -81,6 +83,8 @@ def ask(
         )
     family = _family(model, None if plan is None else checked(plan))
     family.check(model, policy, cfg_parallel)
+    if policy == SAGE:
+        sage.check(device_of(model), family.model, any(map(callable, family.processors.values())))
     refuse_others(model, group.whole, cfg_parallel)
     originals = processors_of(model)
     makers = _makers(model, family, originals)
@@ -91,7 +95,7 @@ def ask(
         "transformer": family.model,
         "schedule": schedule,
         "policy": policy,
-        "steps": None if policy == "exact" else steps_of(steps),
+        "steps": None if policy in STATELESS else steps_of(steps),
         "branches": branches,
         "cfg_parallel": cfg_parallel,
         "parallel": parallel,

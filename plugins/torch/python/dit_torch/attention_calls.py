@@ -146,6 +146,10 @@ class Seam:
                 f"{self.where}: Q, K and V have the shapes {tuple(q.shape)}, {tuple(k.shape)}, "
                 f"{tuple(v.shape)}; expected K and V alike, and heads of one size"
             )
+        if self.parallel.sage:
+            raise ValueError(
+                f"policy = 'sage-int8': {self.where} attends by diffusers' code; expected dit_torch's"
+            )
         if self.calls > self.entry.skip + 1 and not self.parallel.exchanges.exact:
             raise ValueError(
                 f"policy = {self.parallel.exchanges.policy!r}: expected 'exact', as {self.where} attends "

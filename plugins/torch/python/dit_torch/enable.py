@@ -100,7 +100,8 @@ def enable(
     :param group: of torch.distributed; None: all ranks
     :param schedule: "flat", "v-first", "pipelined", or "auto"; all give the same bits
     :param policy: how Q, K, V and the output travel: "exact"; a preset ("balanced", "fast", "paper",
-        ...), V-Major ("v-major:..."), a policy file's text or "@PATH" of one send less, and are lossy
+        ...), V-Major ("v-major:..."), a policy file's text or "@PATH" of one send less, and are lossy;
+        "sage-int8" is, too: attention by SageAttention's kernel, whose 8 bits of Q and K travel
     :param steps: with such a policy: denoising steps of an image, or the pipeline's scheduler
     :param branches: with such a policy: forward passes of a step, one for each guidance branch; None: as
         many as diffusers' pipelines of the model make, which the first step shows
@@ -194,7 +195,7 @@ def enable(
             handles.append(guidance)
             passes.remembers(guidance.forget)
         follower = None
-        if not all(way.exchanges.never_lossy for way in split.ways):
+        if not all(way.exchanges.exact or way.exchanges.never_lossy for way in split.ways):
             follower = Follower(model, split, steps, branches, asked.most)
             handles.append(follower.register(model))
             passes.remembers(follower.forget)

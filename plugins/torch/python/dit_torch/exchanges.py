@@ -19,6 +19,7 @@ from .group import Group
 from .layout import Layout
 
 logger = logging.getLogger("dit_torch")
+SAGE = "sage-int8"  # the policy of sage.py
 FAST = 3e-4  # seconds of a layer's exchanges
 MOST = 8  # shapes that are kept; a prompt's two guidance branches may be two
 
@@ -125,12 +126,19 @@ class Exchanges:
 
     @property
     def exact(self) -> bool:
-        return self.policy == "exact"
+        """Whether bits arrive as they leave."""
+        return self.policy in ("exact", SAGE)
+
+    @property
+    def sage(self) -> bool:
+        """Whether Q and K leave in 8 bits."""
+        return self.policy == SAGE
 
     @property
     def never_lossy(self) -> bool:
         """Whatever the shape. Presets code what leaves a node; rules may be for links within one."""
-        return self.exact or (self.group.one_node and re.fullmatch(r"[\w-]+", self.policy) is not None)
+        preset = re.fullmatch(r"[\w-]+", self.policy) is not None and not self.sage
+        return self.policy == "exact" or (preset and self.group.one_node)
 
     @property
     def nothing_coded(self) -> bool:
@@ -140,7 +148,7 @@ class Exchanges:
 
     def get(self, key: Key) -> str:
         """The name of the exchange of this shape."""
-        if not self.by_value:  # then it makes no difference
+        if not (self.by_value or self.sage):  # then it makes no difference
             key = key._replace(has_value=True)
         found = self.made.pop(key, None)
         captured = key.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
@@ -313,8 +321,25 @@ class Exchanges:
         self.too_long.pop(name, None)
         reference.free_exchange(name)
         if self.group.library is not None and not self.are_gone:
-            self.freed.add(self.group.library.report(name))
+            self.freed.add(self._facts(key, name))
             self.group.library.free_exchange(name)
+
+    def _facts(self, key: Key, name: str) -> dict[str, Any]:
+        """What the library tells of an exchange. Of Q and K in 8 bits it knows no more than these."""
+        assert self.group.library is not None
+        facts = self.group.library.report(name)
+        if self.sage:
+            facts["full_bytes"] *= 1 if key.has_value else key.dtype.itemsize
+            for level in facts["levels"]:
+                level["share"] = (1 / key.dtype.itemsize + 1) / 2  # of Q, K, V and the output together
+        return facts
+
+    def facts(self) -> list[dict[str, Any]]:
+        """Of all exchanges that there are."""
+        made = {} if self.are_gone else self.made
+        if self.group.library is None:
+            return [{"exchange": name} for name in made.values()]
+        return [self._facts(key, name) for key, name in made.items()]
 
     def begin_step(self, step: int, branch: int) -> None:
         """With a policy: where the starts that follow take place."""

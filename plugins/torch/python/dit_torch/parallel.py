@@ -64,7 +64,7 @@ class Parallel(NotCopied):
         # What graphs depend on. It is compared in each call of one: here, so that there is little to look at.
         self.rank, self.size, self.one_node = way.group.rank, way.group.size, way.group.one_node
         self.native = way.group.library is not None
-        self.exact, self.schedule = way.exchanges.exact, way.schedule
+        self.exact, self.sage, self.schedule = way.exchanges.exact, way.exchanges.sage, way.schedule
 
     def use(self, way: Way) -> None:
         """In the pass that begins. Collective with a lossy policy, where it is another one."""
@@ -148,6 +148,8 @@ class Parallel(NotCopied):
     def settled(self) -> str:
         """The schedule as it is known so far, of the shape that was seen last."""
         fast = list(self.exchanges.fast.values())
+        if self.sage:
+            return "v-first"
         return _chosen(fast[-1]) if self.schedule == "auto" and fast else self.schedule
 
     def schedule_of(self, exchange: Exchange, x: Tensor) -> str:

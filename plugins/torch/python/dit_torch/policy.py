@@ -10,11 +10,14 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from ._library import library
+from .exchanges import SAGE
 from .given import tensors_of
 from .parallel import Parallel
 from .patch import signature_of
 from .steps import Place, Steps, steps_of
 from .verdict import is_captured
+
+STATELESS = ("exact", SAGE)  # nothing depends on the step
 
 
 def check_policy(policy: str, steps: Any, branches: int) -> None:
@@ -23,7 +26,7 @@ def check_policy(policy: str, steps: Any, branches: int) -> None:
         raise ValueError(f"policy = {policy!r}: expected a text such as 'exact' or 'balanced'")
     if not isinstance(branches, int) or branches < 1:
         raise ValueError(f"branches = {branches!r}: expected a number, at least 1")
-    if policy == "exact":
+    if policy in STATELESS:
         return
     if library() is None:
         raise RuntimeError(
@@ -69,6 +72,7 @@ class Follower:
         self._last: Hashable = None  # sizes of what the last pass was given, and who computed it
         self._exact: set[Hashable] = set()  # those for which the policy was off
         self._pending: Moment | None = None
+        self.begun = 0  # images, by passes in a row that each began one
         self._beside: torch.cuda.Stream | None = None
 
     def register(self, transformer: nn.Module) -> RemovableHandle:
@@ -106,7 +110,9 @@ class Follower:
     def _next(self, moment: Moment) -> Place:
         if moment.begins:
             self.follow.forget()
-        return self.follow.next(float(moment.timestep), moment.steps, moment.size, moment.prompt)
+        place = self.follow.next(float(moment.timestep), moment.steps, moment.size, moment.prompt)
+        self.begun = self.begun + 1 if place.new_image else 0
+        return place
 
     def _settle(self) -> None:
         """Follows the pass before. Its tensors have been there since it began: this waits for no more."""

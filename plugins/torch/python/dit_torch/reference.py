@@ -204,9 +204,10 @@ def turned(x: Tensor, cosine: Tensor, sine: Tensor, rope: int) -> Tensor:
     return torch.cat([a * cosine - b * sine, b * cosine + a * sine], dim=-1)
 
 
-def _prepared(
+def prepared(
     x: Tensor,
-    exchange: _Exchange,
+    layout: Layout,
+    rank: int,
     weight: Tensor | None,
     text_weight: Tensor | None,
     cosine: Tensor | None,
@@ -219,7 +220,6 @@ def _prepared(
     """dit_prepare: RMSNorm and rotary position embedding in fp32, of a tensor in the sequence layout."""
     if norm == 0 and rope == 0:
         return x
-    layout, rank = exchange.layout, exchange.group.rank
     y = x.float()
     if norm != 0:
         at = layout.sequence_places(rank)[0][1]
@@ -276,7 +276,7 @@ def start(
         expected = (*expected[:2], own.layout.kv_heads, expected[3])
     if tuple(x.shape) != expected:
         raise ValueError(f"x: shape {tuple(x.shape)}, expected {expected} for exchange {exchange}")
-    x = _prepared(x, own, weight, text_weight, cosine, sine, epsilon, norm, rope, round_norm)
+    x = prepared(x, own.layout, rank, weight, text_weight, cosine, sine, epsilon, norm, rope, round_norm)
     own.under_way[what] = _all_to_all(x, own, what)
     return x.new_empty(0)
 
@@ -321,8 +321,9 @@ def scatter_qkv(
     round_norm: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     own = _exchanges[exchange]
-    q = _prepared(q, own, q_weight, q_text_weight, cosine, sine, epsilon, norm, rope, round_norm)
-    k = _prepared(k, own, k_weight, k_text_weight, cosine, sine, epsilon, norm, rope, round_norm)
+    where, shared = (own.layout, own.group.rank), (cosine, sine, epsilon, norm, rope, round_norm)
+    q = prepared(q, *where, q_weight, q_text_weight, *shared)
+    k = prepared(k, *where, k_weight, k_text_weight, *shared)
     return _all_to_all(q, own, QUERY), _all_to_all(k, own, KEY), _all_to_all(v, own, VALUE)
 
 

@@ -35,6 +35,7 @@ class Report:
     exchange_bytes: int = 0  # memory of results, of work and of what a policy remembers
     activation_bytes: int = 0  # an estimate: what a forward pass holds at most of what it computes
     off: dict[str, str] = field(default_factory=dict)  # shapes for which the policy is off, and why
+    begun: int = 0  # images by the last passes, each one: a policy makes nothing of what was sent before
     times: Times | None = None  # of what trace() saw last
     ranks_differ: bool = False  # found in the last passes, or in replays of a graph; the next pass says what
 
@@ -55,6 +56,11 @@ class Report:
             *(f"  exchange {one['exchange']}" for one in self.exchanges),
             *(f"  policy off for {shape}: {words}" for shape, words in self.off.items()),
         ]
+        if self.begun > 1:
+            lines.append(
+                f"  policy: each of the last {self.begun} passes began an image, and nothing sent before was "
+                "of use: passes of a step differ in size, or repeat a prompt, or images have one step"
+            )
         for name, level in self.levels.items():
             lines.append(
                 f"  level {name}: {level['sent_bytes'] / 2**20:.1f} MiB sent, policy's share "
@@ -93,11 +99,7 @@ def report(transformer: nn.Module) -> Report:
     parallel.group.check()
     library = parallel.group.library
     exchanges = [way.exchanges for way in parallel.ways]
-    names = [name for one in exchanges if not one.are_gone for name in one.made.values()]
-    if library is None:
-        rows: list[dict[str, Any]] = [{"exchange": name} for name in names]
-    else:
-        rows = [library.report(name) for name in names]
+    rows = [facts for one in exchanges for facts in one.facts()]
     traffic = Traffic()
     for one in exchanges:
         traffic.join(one.freed)
@@ -125,6 +127,7 @@ def report(transformer: nn.Module) -> Report:
         exchange_bytes=sum(one.get(name, 0) for one in rows for name in kept),
         activation_bytes=_LIVE_TENSORS * max(one.sequence_bytes() for one in exchanges),
         off={shape: words for one in exchanges for shape, words in one.off.items()},
+        begun=0 if this.follower is None else this.follower.begun,
         times=this.times,
         ranks_differ=this.inputs is not None and this.inputs.seen(),
     )

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from .. import sage
 from .._library import ELEMENT_TYPES
 from ..attention import attend
 from ..exchange import (
@@ -87,6 +88,15 @@ class Processor:
         else:
             projections = Normed(projections, norms)
             of_q = of_k = prepare_rope(rope, norms.rope)
+        if self.parallel.sage:
+            if mask is not None or kernel is not None:
+                raise ValueError(
+                    f"policy = 'sage-int8': {self.where} has a mask, or attends in a way of its own; "
+                    "expected neither, which its kernel does not know"
+                )
+            has_behind = self._has_behind(projections)
+            given = (self.parallel, projections, of_q, of_k, layer, has_behind, self.where, streams)
+            return sage.attention(*given).flatten(2, 3)
         kernel = self._attend if kernel is None else kernel  # torch 2.11 compiles no `or` of functions
         if self.parallel.schedule == "pipelined" and sample_by_sample:
             return self._pipelined(projections, of_q, of_k, mask, kernel, layer, streams).flatten(2, 3)
