@@ -42,15 +42,16 @@ bool ShmExchange::refuse(std::size_t member, std::size_t whole) {
 
 /// Puts the next part of a block where it belongs.
 void ShmExchange::deliver(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole) {
-  if (refuse(member, whole)) return;
+  const std::size_t got = got_[member];
+  got_[member] += bytes;
+  if ((whole >= kEmpty || whole > expected(member)) && refuse(member, whole)) return;
   if (whole == kEmpty) return scatter(member, 0, 0, from);
   if (bytes == 0) return;
   if (std::byte* const to = place(member)) {
-    copy_block(to + got_[member], from, bytes);
+    copy_block(to + got, from, bytes);
   } else {
-    unpack(member, from, bytes, whole);
+    unpack(member, got, from, bytes, whole);
   }
-  got_[member] += bytes;
 }
 
 /// Nothing is received of an exchange that is given up; its sender must know that nobody reads its block.

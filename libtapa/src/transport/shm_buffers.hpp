@@ -208,7 +208,9 @@ class ShmBuffers {
   [[nodiscard]] PairSlots& pairs() { return pairs_; }
   [[nodiscard]] const PairSlots& pairs() const { return pairs_; }
   /// Wakes a member that may sleep.
-  void ring(std::size_t member) const;
+  void ring(std::size_t member) const {
+    if (expects_sleepers()) wake(member);
+  }
 
   /// Stores the own sequence number of the next round, whose blocks are written.
   void publish();
@@ -255,6 +257,7 @@ class ShmBuffers {
   static constexpr std::size_t kMostEarly = 1024;  // longer blocks have pages of their own in slots, too
   static constexpr std::array<std::size_t, 2> kShortBlocksAt{kBuffersAt, kBuffersAt + kBufferBytes + kSets};
   void ring_others() const;
+  void wake(std::size_t member) const;
 
   static constexpr unsigned kRoundShift = 24;  // more pieces are not asked for in a round
 
