@@ -156,11 +156,7 @@ class ShmBuffers {
 
   /// The buffer of a member in a round.
   [[nodiscard]] BufferHeader* buffer(std::size_t member, std::uint64_t round) const {
-    // Regions begin on pages, so sequence numbers at equal offsets would all fall into one set of the
-    // first-level cache.
-    const std::size_t stagger = (place_ + member) % (kSets / kLinePair) * kLinePair;
-    std::byte* const buffers = regions_[member] + kBuffersAt + stagger;
-    return reinterpret_cast<BufferHeader*>(buffers + (round & 1) * (kBufferBytes + kSets));
+    return reinterpret_cast<BufferHeader*>(buffers_[member] + (round & 1) * (kBufferBytes + kSets));
   }
   /// Where `from` writes in a round what `to` reads there, slot_bytes() long. Of two different members.
   [[nodiscard]] std::byte* slot(std::size_t from, std::size_t to, std::uint64_t round) const {
@@ -243,7 +239,6 @@ class ShmBuffers {
   [[nodiscard]] std::byte* piece(std::size_t owner, std::size_t reader) const;
   static constexpr std::size_t kSets =
       4096;  // bytes after which addresses share a set of the first-level cache
-  static constexpr std::size_t kLinePair = 128;  // processors fetch lines in pairs
   // A region: a line for each member, the pieces that were asked for, the slots, the buffers, the pairs.
   static constexpr std::size_t kPiecesAt = kMostMembers * 64;
   static constexpr std::size_t kPiecesBytes = std::size_t{64} << 10;
@@ -262,9 +257,9 @@ class ShmBuffers {
   static constexpr unsigned kRoundShift = 24;  // more pieces are not asked for in a round
 
   std::size_t self_;
-  std::size_t place_;
   std::uint64_t before_;  // rounds of earlier users
   std::vector<std::byte*> regions_;
+  std::vector<std::byte*> buffers_;  // the first of each
   std::vector<Doorbell*> bells_;
   std::vector<std::uint32_t> order_;
   std::size_t slot_bytes_;
