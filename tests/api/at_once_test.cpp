@@ -73,6 +73,50 @@ void test_silent_pairs(int rank, int size) {
   expect(free_of_charge >= kCalls * 14 / 16, "calls that are over at once take memory");
 }
 
+/// Who sends to whom, and how much, is another thing in each call; some have gaps.
+void test_changing_pairs(int rank, int size) {
+  constexpr int kMost = 41;  // of a block, of which longer ones do not lie beside a message's head
+  const auto count_of = [](int src, int dst, int call) {
+    return (3 * src + 5 * dst + call) % 4 == 0 ? 1 + (call + dst) % 3 * 20 : 0;
+  };
+  const auto value_of = [](int src, int dst, int call, int i) {
+    return (call * 8 + src) * 8 + dst + i * 4096;
+  };
+  MPI_Datatype gaps = MPI_DATATYPE_NULL;
+  MPI_Type_create_resized(MPI_INT, 0, 2 * static_cast<MPI_Aint>(sizeof(int)), &gaps);
+  MPI_Type_commit(&gaps);
+  const auto room = static_cast<std::size_t>(size) * 2 * kMost;
+  std::vector<int> sent(room);
+  std::vector<int> received(room);
+  for (int call = 0; call < 160; ++call) {
+    const int step = call % 7 == 6 ? 2 : 1;
+    const MPI_Datatype type = step == 2 ? gaps : MPI_INT;
+    std::vector<int> send_counts;
+    std::vector<int> recv_counts;
+    std::vector<int> displs;
+    std::vector<int> right(room, -1);
+    received.assign(room, -1);
+    for (int peer = 0; peer < size; ++peer) {
+      send_counts.push_back(count_of(rank, peer, call));
+      recv_counts.push_back(count_of(peer, rank, call));
+      displs.push_back(peer * kMost);
+      const auto at = [&](int i) { return static_cast<std::size_t>((peer * kMost + i) * step); };
+      for (int i = 0; i < send_counts.back(); ++i) sent[at(i)] = value_of(rank, peer, call, i);
+      for (int i = 0; i < recv_counts.back(); ++i) right[at(i)] = value_of(peer, rank, call, i);
+    }
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (call % 2 == 0)
+      TAPA_Alltoallv(sent.data(), send_counts.data(), displs.data(), type, received.data(),
+                     recv_counts.data(), displs.data(), type, MPI_COMM_WORLD);
+    else
+      TAPA_Ialltoallv(sent.data(), send_counts.data(), displs.data(), type, received.data(),
+                      recv_counts.data(), displs.data(), type, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    expect(received == right, "what comes, or what lies beside it, is wrong in calls of changing pairs");
+  }
+  MPI_Type_free(&gaps);
+}
+
 /// The rank that comes last finds the blocks of all others.
 void test_last(int rank, int size, bool last) {
   std::vector<int> sent(static_cast<std::size_t>(size), rank);
@@ -113,6 +157,7 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   test_silent_pairs(rank, size);
+  test_changing_pairs(rank, size);
   for (int last = 0; last < size; ++last) test_last(rank, size, rank == last);
   MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   if (rank == 0 && wrong == 0) std::puts("ok");

@@ -71,22 +71,21 @@ class Later final : public Task {
     run([&] { begin(arguments, route, memory()); });
   }
 
-  /// Goes on; true when it has ended.
-  bool look() noexcept {
-    if (!ended_ && run([&] { ended_ = memory().advance(); }) && !ended_)
-      watch_.look([&] { return waits_for(memory().exchange()); });
+  /// Looks some times, as what MPI does between two looks takes longer than one; true when it has ended.
+  bool look(int times) noexcept {
+    for (; times > 0; --times) {
+      if (!ended_ && run([&] { ended_ = memory().advance(); }) && !ended_)
+        watch_.look([&] { return waits_for(memory().exchange()); });
+      if (ended_) break;
+      Waiter::relax();
+    }
     if (ended_ && route_.buffers != nullptr) end();
     return ended_;
   }
   void keep_state() { keep_ = route_.state->shared_from_this(); }
-  /// A program that waits looks several times, as what MPI does between two looks takes longer than one.
   bool advance() noexcept override {
     constexpr int kLooks = 8;
-    for (int left = std::exchange(looks_, kLooks); left > 0; --left) {
-      if (look()) return true;
-      Waiter::relax();
-    }
-    return false;
+    return look(std::exchange(looks_, kLooks));
   }
   [[nodiscard]] int result() const noexcept override { return code_; }
   [[nodiscard]] std::string message() const override { return std::string(function_) + ": " + message_; }
@@ -128,8 +127,12 @@ class Later final : public Task {
 }  // namespace
 
 void start_at_once(const Arguments& arguments, const Route& route, MPI_Request* request) {
+  // Where ranks have cores the others are here soon, as a rule, and a request would take longer.
+  constexpr int kFirstLooks = 16;
   Later call(arguments, route);
-  if (call.look() && call.result() == MPI_SUCCESS) return check_mpi(Progress::ended(request), "MPI_Isend");
+  const bool spins = route.state->rules().waiting == WaitPolicy::spin;
+  if (call.look(spins ? kFirstLooks : 1) && call.result() == MPI_SUCCESS)
+    return check_mpi(Progress::ended(request), "MPI_Isend");
   call.keep_state();
   submit(std::make_unique<Later>(std::move(call)), request);
 }

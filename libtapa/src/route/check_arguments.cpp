@@ -42,12 +42,14 @@ void require_arrays(const Arguments& a, const Side& side, const Names& names) {
   require(a.form != Form::w || side.types != nullptr, names.type, "s");
 }
 
-TypeInfo named_type_info(const Arguments& a, const Side& side, const Names& names, int peer) {
+/// Of the type of a block; `copy`: for one of w.
+const TypeInfo& named_type_info(const Arguments& a, const Side& side, const Names& names, int peer,
+                                TypeInfo& copy) {
   const MPI_Datatype type = side.type_of(peer);
   const auto name = [&] { return indexed(names.type, a.form != Form::w, peer); };
   if (type == MPI_DATATYPE_NULL)
     refuse_mistake(MPI_ERR_TYPE, name(), " is MPI_DATATYPE_NULL, expected a datatype");
-  const TypeInfo info = type_info(type);
+  const TypeInfo& info = a.form == Form::w ? copy = type_info(type) : side.info();
   if (!info.committed)
     refuse_mistake(MPI_ERR_TYPE, name(), " is not committed, expected a datatype after MPI_Type_commit");
   return info;
@@ -66,9 +68,9 @@ void check_side(const Arguments& a, const Side& side, const Names& names, int ra
   const int blocks = a.blocks(side, ranks);
   if (!uniform && blocks > 0) require_arrays(a, side, names);
   const int peers = uniform ? std::min(blocks, 1) : blocks;
-  TypeInfo info;
+  TypeInfo of_block;
   for (int peer = 0; peer < peers; ++peer) {
-    if (peer == 0 || a.form == Form::w) info = named_type_info(a, side, names, peer);
+    const TypeInfo& info = named_type_info(a, side, names, peer, of_block);
     if (peer == 0 && a.form == Form::v && counts_are_right(side, info, blocks)) return;
     const MPI_Count count = side.count_of(peer);
     if (count < 0)
@@ -106,8 +108,11 @@ void check_arguments(const Arguments& a, int ranks, bool strict, int own) {
   if (own < 0 && !uniform) return;
   // Of the block that this rank sends to itself, or of all blocks where they are equal.
   const int peer = uniform ? 0 : own;
-  const std::size_t sent = block_bytes(type_info(a.send.type_of(peer)), a.send.count_of(peer));
-  const std::size_t received = block_bytes(type_info(a.recv.type_of(peer)), a.recv.count_of(peer));
+  const auto bytes_of = [&](const Side& side) {
+    return block_bytes(a.form == Form::w ? type_info(side.types[peer]) : side.info(), side.count_of(peer));
+  };
+  const std::size_t sent = bytes_of(a.send);
+  const std::size_t received = bytes_of(a.recv);
   if (own >= 0 && sent != received)
     refuse_mistake(MPI_ERR_TRUNCATE, indexed(send_names.count, uniform, own), " and its type make ", sent,
                    " bytes, ", indexed(recv_names.count, uniform, own), " and its type ", received,

@@ -15,8 +15,8 @@ constexpr const char* kMemory = "memory";  // the plan, as reports name it
 
 /// Dense where those of each side are, one after the other, and both sides' have as many bytes.
 Uniform uniform_blocks(const Arguments& a) {
-  const TypeInfo recv = type_info(a.recv.type);
-  const TypeInfo send = a.in_place() ? recv : type_info(a.send.type);
+  const TypeInfo& recv = a.recv.info();
+  const TypeInfo& send = a.sent().info();
   const std::size_t bytes = static_cast<std::size_t>(a.sent().count) * send.size;
   const bool dense = bytes != 0 && recv.always_dense() && send.always_dense() &&
                      bytes == static_cast<std::size_t>(a.recv.count) * recv.size;
@@ -55,6 +55,7 @@ Pick choose_uniform(CommParts& parts, const Rules& rules, int rank, std::size_t 
 Pick choose_blocks(CommParts& parts, const Rules& rules, bool may_use_mpi) {
   const Offer offer{may_use_mpi, true, false};
   const std::size_t bytes = parts.mean.shared().value_or(0);
+  if (parts.chooser.sure(bytes)) return {Algorithm::memory};
   const Way way = way_of(parts, false, bytes, offer);
   if (const auto next = choose_next(way, rules)) return *next;
   Pick chosen{Algorithm::memory, way.decided()};

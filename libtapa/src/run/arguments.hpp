@@ -39,6 +39,12 @@ struct Side {
     return large_displs != nullptr ? large_displs[peer] : MPI_Aint{displs[peer]};
   }
   [[nodiscard]] MPI_Datatype type_of(int peer) const { return types != nullptr ? types[peer] : type; }
+  /// Of `type`, looked up once. Throws CallError as type_info() does.
+  [[nodiscard]] const TypeInfo& info() const {
+    if (!known) known = type_info(type);
+    return *known;
+  }
+  mutable std::optional<TypeInfo> known = std::nullopt;  ///< for info()
 };
 
 /// A call as it was made.

@@ -260,6 +260,9 @@ std::byte* element_at(const void* origin, std::size_t begin, const TypeInfo& inf
 }  // namespace
 
 TypeInfo type_info(MPI_Datatype type) {
+  for (const PerThread::Type& seen : per_thread.types) {
+    if (seen.type == type && seen.permanent) return seen.info;
+  }
   if (type == MPI_DATATYPE_NULL) throw CallError(MPI_ERR_TYPE, "datatype is MPI_DATATYPE_NULL");
   return known_info(type, false);
 }

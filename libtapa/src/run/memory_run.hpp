@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "run/arguments.hpp"
+#include "run/dense_blocks.hpp"
 #include "run/shm_blocks.hpp"
 #include "run/shm_exchange.hpp"
 
@@ -19,7 +20,8 @@ class MemoryRun {
   /// Takes what runs among so many ranks need: then those of equal or dense blocks ask for no memory.
   void reserve(int ranks) {
     exchange_.reserve(static_cast<std::size_t>(ranks));
-    blocks_.reserve(static_cast<std::size_t>(ranks));
+    send_.reserve(static_cast<std::size_t>(ranks));
+    recv_.reserve(static_cast<std::size_t>(ranks));
   }
 
   /// Equal blocks, those of each side in a row; see ShmExchange::begin().
@@ -41,8 +43,10 @@ class MemoryRun {
 
  private:
   ShmExchange exchange_;
-  ShmBlocks blocks_;
-  Exchange normal_;  // of a call as it was made
+  DenseBlocks send_;  // of calls that have only such
+  DenseBlocks recv_;
+  ShmBlocks blocks_;  // of others
+  Exchange normal_;   // of a call as it was made
 };
 
 }  // namespace tapa

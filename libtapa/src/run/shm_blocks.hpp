@@ -20,11 +20,6 @@ namespace tapa {
 /// Reusable; of blocks that had to be packed as a whole it keeps at most kKeptBytes between exchanges.
 class ShmBlocks final : public BlockPacker {
  public:
-  /// Takes the memory that describe() needs of so many ranks.
-  void reserve(std::size_t ranks) {
-    send.reserve(ranks);
-    recv.reserve(ranks);
-  }
   /// `exchange` is used until the all-to-all ends, and `comm` for packing.
   void describe(const Exchange& exchange, MPI_Comm comm);
 

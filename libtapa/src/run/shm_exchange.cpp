@@ -32,7 +32,7 @@ bool ShmExchange::fits(const ShmBuffers& buffers, std::span<const ShmBlock> send
 void ShmExchange::reserve(std::size_t members) {
   static_cast<void>(TransportError::no_memory());
   for (auto* const numbers : {&pending_, &shown_, &sending_, &readers_, &refused_}) numbers->reserve(members);
-  for (auto* const sizes : {&got_, &pair_sent_, &pair_got_, &refused_bytes_}) sizes->reserve(members);
+  for (auto* const sizes : {&got_, &pair_sent_, &refused_bytes_}) sizes->reserve(members);
   stays_.reserve(members);
   sent_room_.reserve(members);
   offered_.reserve(members);
@@ -43,7 +43,6 @@ void ShmExchange::begin_common(ShmBuffers& buffers) {
   if (given_.capacity() < buffers.members()) reserve(buffers.members());
   buffers_ = &buffers;
   first_ = buffers.round() + 1;
-  got_.assign(buffers.members(), 0);
   total_ = own_sizes_ = sizes_ = 0;
   differ_ = false;
   compare_ = Compare::nothing;
@@ -64,6 +63,7 @@ void ShmExchange::begin_common(ShmBuffers& buffers) {
 
 void ShmExchange::begin(ShmBuffers& buffers, const std::byte* send, std::byte* recv, std::size_t bytes) {
   begin_common(buffers);
+  got_.assign(buffers.members(), 0);
   uniform_ = true;
   packer_ = nullptr;
   send_base_ = send;
@@ -80,22 +80,23 @@ void ShmExchange::begin(ShmBuffers& buffers, const std::byte* send, std::byte* r
   if (apart_) own_rounds_ = 1;
 }
 
-void ShmExchange::begin(ShmBuffers& buffers, std::span<const ShmBlock> send, std::span<const ShmBlock> recv,
-                        BlockPacker* packer, bool overlap, Compare compare, bool known) {
+void ShmExchange::begin(ShmBuffers& buffers, const ShmSide& send, const ShmSide& recv, BlockPacker* packer,
+                        bool overlap, Compare compare, bool known) {
   begin_common(buffers);
   uniform_ = false;
   overlap_ = overlap;
   packer_ = packer;
-  send_ = send;
-  recv_ = recv;
+  send_ = send.blocks;
+  recv_ = recv.blocks;
   if (packer != nullptr) sent_room_.assign(buffers.members(), nullptr);
-  const ShmBlock& from = send[buffers.self()];
-  const ShmBlock& to = recv[buffers.self()];
+  const ShmBlock& from = send_[buffers.self()];
+  const ShmBlock& to = recv_[buffers.self()];
   const bool packed = from.bytes > 0 && (from.data == nullptr || to.data == nullptr);
   own_direct_ = from.bytes == to.bytes && !(packed && overlap);
   known_ = known && compare == Compare::nothing;
   by_pairs_ = known_ && buffers.pairs().chosen();
-  if (by_pairs_) return begin_pairs();
+  if (by_pairs_) return begin_pairs(send, recv);
+  got_.assign(buffers.members(), 0);
   plan_table();
   total_ = own_total_;
   compare_ = compare;

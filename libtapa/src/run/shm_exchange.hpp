@@ -35,6 +35,14 @@ struct ShmBlock {
   bool announced = false;  ///< sent: its receiver is told of it even if it has no bytes, by scatter()
 };
 
+/// The blocks of one side, by member.
+struct ShmSide {
+  ShmSide(const std::vector<ShmBlock>& all, const std::vector<std::uint32_t>* others = nullptr)
+      : blocks(all), filled(others) {}
+  std::span<const ShmBlock> blocks;
+  const std::vector<std::uint32_t>* filled;  ///< the other members whose blocks have bytes; null: any may
+};
+
 /// Copies blocks that are not in one piece.
 class BlockPacker {
  public:
@@ -73,15 +81,14 @@ class ShmExchange {
   /// All blocks of all ranks have `bytes` bytes and lie one after the other. `recv` may be `send` when
   /// fits(). Precondition of both forms: the buffers are claimed.
   void begin(ShmBuffers& buffers, const std::byte* send, std::byte* recv, std::size_t bytes);
-  /// Blocks of any sizes, by member; shorter ones may arrive than `recv` has. The spans and `packer` (null:
-  /// all blocks have data) are used until the end. `overlap`: blocks that are received may overlap those that
+  /// Blocks of any sizes; shorter ones may arrive than `recv` has. The blocks and `packer` (null: all blocks
+  /// have data) are used until the end. `overlap`: blocks that are received may overlap those that
   /// are sent, for which fits() must hold.
   /// `compare`: whether the ends of all blocks are compared; alike on all ranks. `known`: both ends of each
   /// block know whether it has bytes, so that calls may go by pairs (transport/pair_slots.hpp); alike on all
   /// ranks.
-  void begin(ShmBuffers& buffers, std::span<const ShmBlock> send, std::span<const ShmBlock> recv,
-             BlockPacker* packer, bool overlap = false, Compare compare = Compare::nothing,
-             bool known = false);
+  void begin(ShmBuffers& buffers, const ShmSide& send, const ShmSide& recv, BlockPacker* packer,
+             bool overlap = false, Compare compare = Compare::nothing, bool known = false);
 
   /// All ranks learn the sum of these numbers. After begin() of blocks whose ends are not compared.
   void contribute(std::uint64_t number) { own_sizes_ = sizes_ = number; }
@@ -132,12 +139,15 @@ class ShmExchange {
   };
 
   void begin_common(ShmBuffers& buffers);
-  void begin_pairs();
+  void begin_pairs(const ShmSide& send, const ShmSide& recv);
+  void list_others(const ShmSide& side, std::vector<std::uint32_t>& members) const;
   void begin_rounds();
   void end_rounds();
   [[nodiscard]] bool advance_pairs();
-  [[nodiscard]] bool send_part(std::uint32_t member);
-  [[nodiscard]] bool take_part(std::uint32_t member);
+  [[nodiscard]] bool send_short(std::uint32_t member);
+  [[nodiscard]] bool take_short(std::uint32_t member, const PairLine& line);
+  [[nodiscard]] bool send_parts(std::uint32_t member);
+  [[nodiscard]] bool take_parts(std::uint32_t member);
   void plan_table();
   void compare_sizes();
   void copy_own();
@@ -150,7 +160,8 @@ class ShmExchange {
   void await_round();
   bool read_round();
   [[nodiscard]] bool note_header(std::size_t member, const BufferHeader& header);
-  [[nodiscard]] const std::byte* first_line(std::size_t member) const;
+  [[nodiscard]] bool is_like_own(const BufferHeader& header) const;
+  [[nodiscard]] const std::byte* first_line(std::size_t member, const std::byte* buffer) const;
   [[nodiscard]] const std::byte* uniform_block(std::size_t member, const std::byte* buffer) const;
   void expect_blocks() const;
   bool drained();
@@ -181,7 +192,8 @@ class ShmExchange {
   template <class Step>
   bool packing(const Step& step);
   [[nodiscard]] std::byte* received_room(std::size_t member, std::size_t bytes);
-  void unpack(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole);
+  void unpack(std::size_t member, std::size_t got, const std::byte* from, std::size_t bytes,
+              std::size_t whole);
   void fail(const TransportError& failure) noexcept;
   template <class Words>
   void fail_with(const Words& words) noexcept;
@@ -233,7 +245,6 @@ class ShmExchange {
   bool own_waits_ = false;              // the block for this rank itself is still to be copied
   std::vector<std::uint32_t> sending_;  // members whose blocks are not all in slots
   std::vector<std::size_t> pair_sent_;  // bytes that are
-  std::vector<std::size_t> pair_got_;   // bytes of each member that have come; at the end kNotPacked
 
   bool overlap_ = false;
   std::optional<BlockPlace> apart_;               // uniform: where all blocks stay
@@ -251,7 +262,7 @@ class ShmExchange {
   bool own_direct_ = true;              // whether the block for this rank itself is copied past the buffers
   std::vector<std::uint32_t> pending_;  // members whose buffers of this round were not read yet
   std::vector<std::uint32_t> shown_;    // of these, those that can be read now
-  std::vector<std::size_t> got_;        // bytes of each member that have arrived
+  std::vector<std::size_t> got_;        // bytes of each member that have arrived, also of refused blocks
   std::vector<std::byte*> sent_room_;   // blocks that were gathered because they travel in pieces
   std::vector<std::uint32_t> readers_;  // members that read own blocks from this rank's memory
   std::vector<Offered> offered_;        // of this round, until all of it is here

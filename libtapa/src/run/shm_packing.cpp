@@ -95,9 +95,9 @@ std::byte* ShmExchange::received_room(std::size_t member, std::size_t bytes) {
 
 /// Puts the next part of a block where it belongs. Parts need not end where the units of its datatype do:
 /// what has come of a unit waits for the rest of it.
-void ShmExchange::unpack(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole) {
+void ShmExchange::unpack(std::size_t member, std::size_t got, const std::byte* from, std::size_t bytes,
+                         std::size_t whole) {
   const std::size_t unit = recv_[member].unit == 0 ? whole : std::min(recv_[member].unit, whole);
-  const std::size_t got = got_[member];
   const bool last = got + bytes == whole;
   std::size_t held = got % unit;
   const std::size_t more = held == 0 ? 0 : std::min(bytes, unit - held);

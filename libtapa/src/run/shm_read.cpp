@@ -42,15 +42,16 @@ bool ShmExchange::refuse(std::size_t member, std::size_t whole) {
 
 /// Puts the next part of a block where it belongs.
 void ShmExchange::deliver(std::size_t member, const std::byte* from, std::size_t bytes, std::size_t whole) {
-  if (refuse(member, whole)) return;
+  const std::size_t got = got_[member];
+  got_[member] += bytes;
+  if ((whole >= kEmpty || whole > expected(member)) && refuse(member, whole)) return;
   if (whole == kEmpty) return scatter(member, 0, 0, from);
   if (bytes == 0) return;
   if (std::byte* const to = place(member)) {
-    copy_block(to + got_[member], from, bytes);
+    copy_block(to + got, from, bytes);
   } else {
-    unpack(member, from, bytes, whole);
+    unpack(member, got, from, bytes, whole);
   }
-  got_[member] += bytes;
 }
 
 /// Nothing is received of an exchange that is given up; its sender must know that nobody reads its block.
@@ -70,7 +71,6 @@ void ShmExchange::take(std::size_t member, const std::byte* buffer) {
   const auto* const header = reinterpret_cast<const BufferHeader*>(buffer);
   const std::size_t self = buffers_->self();
   if (header->form == BufferForm::equal && uniform_ && header->bytes == bytes_ && piece_ == bytes_) {
-    // As a rule: all of equal blocks in one round.
     if (at_ == 0) copy_block(place(member), uniform_block(member, buffer), bytes_);
     return;
   }
@@ -100,13 +100,12 @@ void ShmExchange::take(std::size_t member, const std::byte* buffer) {
 }
 
 /// Where a member whose sequence number is there is looked at next.
-const std::byte* ShmExchange::first_line(std::size_t member) const {
-  const auto* const buffer = reinterpret_cast<const std::byte*>(buffers_->buffer(member, buffers_->round()));
+const std::byte* ShmExchange::first_line(std::size_t member, const std::byte* buffer) const {
   return uniform_ ? uniform_block(member, buffer) : buffer + kLine + buffers_->self() * sizeof(BlockEntry);
 }
 
 /// Where a member of an exchange of equal blocks like the own one shows its block for this rank.
-const std::byte* ShmExchange::uniform_block(std::size_t member, const std::byte* buffer) const {
+inline const std::byte* ShmExchange::uniform_block(std::size_t member, const std::byte* buffer) const {
   const std::size_t self = buffers_->self();
   return slots_ ? buffers_->slot(member, self, buffers_->round(), bytes_)
                 : buffer + blocks_at_ + place_of(self, member) * piece_;
@@ -145,25 +144,43 @@ bool ShmExchange::note_header(std::size_t member, const BufferHeader& header) {
   return !table || (header.filled & bit_of(buffers_->self())) != 0;
 }
 
+/// Whether a member shows equal blocks just as this rank does: its header tells nothing new.
+inline bool ShmExchange::is_like_own(const BufferHeader& header) const {
+  return uniform_ && header.form == BufferForm::equal && header.bytes == bytes_ &&
+         header.rounds == (own_rounds_ | own_flags_);
+}
+
 /// Reads what has arrived; true when everybody's round was read. Lines of all that have arrived are asked for
 /// before the first of them is read, so that their ways overlap.
 bool ShmExchange::read_round() {
   const std::uint64_t round = buffers_->round();
+  const auto buffer = [&](std::uint32_t m) {
+    return reinterpret_cast<const std::byte*>(buffers_->buffer(m, round));
+  };
   std::size_t kept = 0;
+  bool plain = at_ == 0 && piece_ == bytes_ && !given_up();  // as a rule: equal blocks in one round
   shown_.clear();
   for (const std::uint32_t m : pending_) {
     const BufferHeader& header = *buffers_->buffer(m, round);
     if (header.sequence.load(std::memory_order_acquire) != round) {
       pending_[kept++] = m;
-    } else if (note_header(m, header)) {
-      shown_.push_back(m);
-      expect(first_line(m));
+      continue;
     }
+    const bool like_own = is_like_own(header);
+    if (!like_own && !note_header(m, header)) continue;
+    plain = plain && like_own;
+    shown_.push_back(m);
+    expect(first_line(m, buffer(m)));
   }
   pending_.resize(kept);
   if (!uniform_) expect_blocks();
-  for (const std::uint32_t m : shown_)
-    take(m, reinterpret_cast<const std::byte*>(buffers_->buffer(m, round)));
+  for (const std::uint32_t m : shown_) {
+    if (plain) {
+      copy_block(place(m), uniform_block(m, buffer(m)), bytes_);
+    } else {
+      take(m, buffer(m));
+    }
+  }
   if (!offered_.empty()) move_offered();
   if (!refused_.empty()) take_given();
   return kept == 0 && offered_.empty() && refused_.empty();

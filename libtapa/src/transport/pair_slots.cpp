@@ -20,44 +20,24 @@ std::size_t lines_of_slot(std::size_t bytes) {
 PairSlots::PairSlots(std::size_t self, std::vector<std::byte*> parts, std::uint64_t users)
     : self_(self),
       parts_(std::move(parts)),
-      first_((users + 1) << 32),
       slots_(std::min(kMostSlots, std::bit_floor(kMostMembers / std::max<std::size_t>(1, parts_.size())))),
-      slot_bytes_(lines_of_slot(kDataBytes / kDataSlots / std::max<std::size_t>(1, parts_.size())) * 64),
+      slot_bytes_(
+          std::max(PairLine::kRoom,
+                   lines_of_slot(kDataBytes / kDataSlots / std::max<std::size_t>(1, parts_.size())) * 64)),
       sent_(parts_.size()),
-      got_(parts_.size()) {}
-
-std::byte* PairSlots::room(std::size_t to, std::size_t bytes) {
-  Sent& sent = sent_[to];
-  if (!has_room(to, bytes)) {
-    // Those of earlier users are less.
-    const std::uint64_t seen = taken(self_, to).taken.load(std::memory_order_acquire);
-    if (seen > first_) sent.taken = seen - first_;
-    if (!has_room(to, bytes)) return nullptr;
+      got_(parts_.size()) {
+  const std::uint64_t first = (users + 1) << 32;  // numbers of earlier users are below it
+  for (std::size_t m = 0; m < parts_.size(); ++m) {
+    sent_[m] = {first, first, lines(self, m)};
+    got_[m] = {first, lines(m, self), &taken(m, self)};
   }
-  const std::uint64_t number = sent.number + 1;
-  return bytes <= PairLine::kRoom ? line(self_, to, number).part.data() : data(self_, to, number);
 }
 
-void PairSlots::send(std::size_t to, std::uint64_t call, std::uint64_t whole) {
-  const std::uint64_t number = ++sent_[to].number;
-  PairLine& slot = line(self_, to, number);
-  slot.call = call;
-  slot.whole = whole;
-  slot.sequence.store(first_ + number, std::memory_order_release);
-}
-
-const PairLine* PairSlots::arrived(std::size_t from) const {
-  const PairLine& slot = line(from, self_, got_[from] + 1);
-  return slot.sequence.load(std::memory_order_acquire) == first_ + got_[from] + 1 ? &slot : nullptr;
-}
-
-const std::byte* PairSlots::part(std::size_t from, std::size_t bytes) const {
-  const std::uint64_t number = got_[from] + 1;
-  return bytes <= PairLine::kRoom ? line(from, self_, number).part.data() : data(from, self_, number);
-}
-
-void PairSlots::take(std::size_t from) {
-  taken(from, self_).taken.store(first_ + ++got_[from], std::memory_order_release);
+bool PairSlots::look_for_room(std::size_t to, std::size_t bytes) {
+  // Those of earlier users are less.
+  Sent& sent = sent_[to];
+  sent.taken = std::max(sent.taken, taken(self_, to).taken.load(std::memory_order_acquire));
+  return has_room(sent, bytes);
 }
 
 void PairSlots::note_tables(std::uint64_t reported, std::uint64_t bytes) {

@@ -22,6 +22,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "transport/prefetch.hpp"
+
 namespace tapa {
 
 /// The head of a slot. Zero-initialised and never constructed.
@@ -49,23 +51,50 @@ class PairSlots {
   /// `parts[m]`: member m's. `users`: a number that is higher for each user of these regions.
   PairSlots(std::size_t self, std::vector<std::byte*> parts, std::uint64_t users);
 
-  /// Bytes of a message at most.
+  /// Bytes of a message at most; PairLine::kRoom or more.
   [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_; }
 
   /// Asks for the lines that the next message to a member needs.
   void expect_writing(std::size_t to, std::size_t bytes) const {
-    __builtin_prefetch(&line(self_, to, sent_[to].number + 1), 1);
-    if (!has_room(to, bytes)) __builtin_prefetch(&taken(self_, to));
+    const Sent& sent = sent_[to];
+    expect_to_write(&slot(sent, sent.number + 1));
+    if (!has_room(sent, bytes)) __builtin_prefetch(&taken(self_, to));
+  }
+  /// Asks for that of the next message from a member.
+  void expect_reading(std::size_t from) const {
+    __builtin_prefetch(&slot(got_[from], got_[from].number + 1));
   }
 
   /// Writer: where the next message of so many bytes belongs; null: the slot is not free yet. Then send() it.
-  [[nodiscard]] std::byte* room(std::size_t to, std::size_t bytes);
-  void send(std::size_t to, std::uint64_t call, std::uint64_t whole);
+  [[nodiscard]] std::byte* room(std::size_t to, std::size_t bytes) {
+    const Sent& sent = sent_[to];
+    if (!has_room(sent, bytes) && !look_for_room(to, bytes)) return nullptr;
+    const std::uint64_t number = sent.number + 1;
+    return bytes <= PairLine::kRoom ? slot(sent, number).part.data() : data(self_, to, number);
+  }
+  void send(std::size_t to, std::uint64_t call, std::uint64_t whole) {
+    Sent& sent = sent_[to];
+    PairLine& line = slot(sent, ++sent.number);
+    line.call = call;
+    line.whole = whole;
+    line.sequence.store(sent.number, std::memory_order_release);
+    expect_to_write(&slot(sent, sent.number + 1));
+  }
 
   /// Reader: the next message, or null; where its bytes lie. Then take() it.
-  [[nodiscard]] const PairLine* arrived(std::size_t from) const;
-  [[nodiscard]] const std::byte* part(std::size_t from, std::size_t bytes) const;
-  void take(std::size_t from);
+  [[nodiscard]] const PairLine* arrived(std::size_t from) const {
+    const Got& got = got_[from];
+    const PairLine& line = slot(got, got.number + 1);
+    return line.sequence.load(std::memory_order_acquire) == got.number + 1 ? &line : nullptr;
+  }
+  [[nodiscard]] const std::byte* part(std::size_t from, std::size_t bytes) const {
+    const std::uint64_t number = got_[from].number + 1;
+    return bytes <= PairLine::kRoom ? slot(got_[from], number).part.data() : data(from, self_, number);
+  }
+  void take(std::size_t from) {
+    Got& got = got_[from];
+    got.line->taken.store(++got.number, std::memory_order_release);
+  }
 
   /// Calls through tables before calls go by pairs: the first ones of these find all their pages new, which
   /// costs more than some calls gain.
@@ -116,12 +145,24 @@ class PairSlots {
   struct Sent {
     std::uint64_t number = 0;
     std::uint64_t taken = 0;  // of them, as far as this member has looked
+    PairLine* lines = nullptr;
   };
-  /// Whether the slot of the next message to a member is known to be free.
-  [[nodiscard]] bool has_room(std::size_t to, std::size_t bytes) const {
-    const std::size_t slots = bytes <= PairLine::kRoom ? slots_ : std::min(slots_, kDataSlots);
-    return sent_[to].number < sent_[to].taken + slots;
+  /// And from one.
+  struct Got {
+    std::uint64_t number = 0;
+    PairLine* lines = nullptr;
+    PairTaken* line = nullptr;
+  };
+  template <class Direction>
+  [[nodiscard]] PairLine& slot(const Direction& direction, std::uint64_t number) const {
+    return direction.lines[number & (slots_ - 1)];
   }
+  /// Whether the slot of the next message to a member is known to be free, or turns out to be.
+  [[nodiscard]] bool has_room(const Sent& sent, std::size_t bytes) const {
+    const std::size_t slots = bytes <= PairLine::kRoom ? slots_ : std::min(slots_, kDataSlots);
+    return sent.number < sent.taken + slots;
+  }
+  [[nodiscard]] bool look_for_room(std::size_t to, std::size_t bytes);
   /// Of a direction, among those of a part. Parts begin on pages: what a member writes in several should not
   /// fall into one set of its cache.
   [[nodiscard]] std::size_t place(std::size_t from, std::size_t to) const {
@@ -130,9 +171,8 @@ class PairSlots {
   [[nodiscard]] PairTaken& taken(std::size_t from, std::size_t to) const {
     return reinterpret_cast<PairTaken*>(parts_[to])[place(from, to)];
   }
-  [[nodiscard]] PairLine& line(std::size_t from, std::size_t to, std::uint64_t number) const {
-    const std::size_t slot = place(from, to) * slots_ + (number & (slots_ - 1));
-    return reinterpret_cast<PairLine*>(parts_[to] + kLinesAt)[slot];
+  [[nodiscard]] PairLine* lines(std::size_t from, std::size_t to) const {
+    return reinterpret_cast<PairLine*>(parts_[to] + kLinesAt) + place(from, to) * slots_;
   }
   [[nodiscard]] std::byte* data(std::size_t from, std::size_t to, std::uint64_t number) const {
     return parts_[to] + kDataAt + (place(from, to) * kDataSlots + number % kDataSlots) * slot_bytes_;
@@ -140,11 +180,10 @@ class PairSlots {
 
   std::size_t self_;
   std::vector<std::byte*> parts_;
-  std::uint64_t first_;             // numbers of earlier users are below it
-  std::size_t slots_;               // of a direction
-  std::size_t slot_bytes_;          // of data
-  std::vector<Sent> sent_;          // to each member
-  std::vector<std::uint64_t> got_;  // messages from each member
+  std::size_t slots_;       // of a direction
+  std::size_t slot_bytes_;  // of data
+  std::vector<Sent> sent_;  // to each member
+  std::vector<Got> got_;    // from each member
   std::uint64_t calls_ = 0;
   unsigned left_ = 0;
   unsigned barred_ = kBefore + 1;

@@ -9,13 +9,12 @@
  * the other slot's message).
  *
  * Accesses: what these do in the code, and the step here (tests/transport/model_orders compares them)
- *   pair_slots.hpp  awaited  awaited_  load   relaxed  local
- *   pair_slots.hpp  await    awaited_  store  relaxed  local
- *   pair_slots.cpp  room     taken     load   acquire  SEEN_TAKEN
- *   pair_slots.cpp  send     sequence  store  release  STORE_SEQUENCE
- *   pair_slots.cpp  arrived  sequence  load   acquire  SEEN_SEQUENCE
- *   pair_slots.cpp  take     taken     store  release  STORE_TAKEN
- *   shm_buffers.cpp ring     sleepers_ load   relaxed  local
+ *   pair_slots.cpp  look_for_room  taken     load   acquire  SEEN_TAKEN
+ *   pair_slots.hpp  send           sequence  store  release  STORE_SEQUENCE
+ *   pair_slots.hpp  arrived        sequence  load   acquire  SEEN_SEQUENCE
+ *   pair_slots.hpp  take           taken     store  release  STORE_TAKEN
+ *   pair_slots.hpp  awaited        awaited_  load   relaxed  local
+ *   pair_slots.hpp  await          awaited_  store  relaxed  local
  */
 #define RANKS 2
 #define WRITER 0

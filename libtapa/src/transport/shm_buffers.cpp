@@ -6,6 +6,7 @@
 #include "transport/arena.hpp"
 #include "transport/attach.hpp"
 #include "transport/memory_file.hpp"
+#include "transport/prefetch.hpp"
 #include "transport/shm_segment.hpp"
 
 namespace tapa {
@@ -24,6 +25,14 @@ std::vector<std::byte*> behind(std::vector<std::byte*> regions, std::size_t byte
   return regions;
 }
 
+/// Regions begin on pages, so sequence numbers at equal offsets would all fall into one set of the
+/// first-level cache, of so many bytes.
+std::vector<std::byte*> staggered(std::vector<std::byte*> regions, std::size_t place, std::size_t set) {
+  constexpr std::size_t kLinePair = 128;  // processors fetch lines in pairs
+  for (std::byte*& region : regions) region += place++ % (set / kLinePair) * kLinePair;
+  return regions;
+}
+
 }  // namespace
 
 // Each buffer has room for staggering.
@@ -34,9 +43,9 @@ std::size_t ShmBuffers::region_bytes() {
 ShmBuffers::ShmBuffers(std::size_t self, std::vector<std::byte*> regions, std::vector<Doorbell*> bells,
                        std::uint64_t rounds, std::size_t place)
     : self_(self),
-      place_(place),
       before_(rounds),
       regions_(std::move(regions)),
+      buffers_(staggered(behind(regions_, kBuffersAt), place, kSets)),
       bells_(std::move(bells)),
       order_(near_first(self, std::vector<int>(regions_.size()))),
       slot_bytes_{bytes_of_slot(kSlots[0].bytes, regions_.size()),
@@ -102,7 +111,7 @@ bool ShmBuffers::push(std::size_t member, std::uint64_t address, std::span<const
 
 void ShmBuffers::tell_moved(std::size_t reader, std::size_t count, bool there) const {
   shared_block(reader, self_).tell_moved(count, there);
-  if (sleepers_.load(std::memory_order_relaxed)) bells_[reader]->ring();
+  ring(reader);
 }
 
 ShmBuffers::Line& ShmBuffers::line(std::size_t writer, std::size_t reader) const {
@@ -112,7 +121,7 @@ ShmBuffers::Line& ShmBuffers::line(std::size_t writer, std::size_t reader) const
 
 void ShmBuffers::tell_read(std::size_t owner) const {
   line(self_, owner).read.store(round_, std::memory_order_release);
-  if (sleepers_.load(std::memory_order_relaxed)) bells_[owner]->ring();
+  ring(owner);
 }
 
 void ShmBuffers::tell_all_read() const {
@@ -134,7 +143,7 @@ void ShmBuffers::ask(std::size_t owner) const {
   std::atomic<std::uint64_t>& asked = line(self_, owner).asked;
   const std::uint64_t last = std::max(asked.load(std::memory_order_relaxed), round_ << kRoundShift);
   asked.store(last + 1, std::memory_order_release);
-  if (sleepers_.load(std::memory_order_relaxed)) bells_[owner]->ring();
+  ring(owner);
 }
 
 const std::byte* ShmBuffers::given(std::size_t owner) const {
@@ -153,7 +162,7 @@ std::byte* ShmBuffers::asked(std::size_t reader) const {
 void ShmBuffers::give(std::size_t reader) const {
   line(self_, reader)
       .given.store(line(reader, self_).asked.load(std::memory_order_relaxed), std::memory_order_release);
-  if (sleepers_.load(std::memory_order_relaxed)) bells_[reader]->ring();
+  ring(reader);
 }
 
 void ShmBuffers::publish() {
@@ -162,12 +171,12 @@ void ShmBuffers::publish() {
   ring_others();
 }
 
-void ShmBuffers::ring(std::size_t member) const {
-  if (sleepers_.load(std::memory_order_relaxed)) bells_[member]->ring();
+void ShmBuffers::wake(std::size_t member) const {
+  bells_[member]->ring();
 }
 
 void ShmBuffers::ring_others() const {
-  if (!sleepers_.load(std::memory_order_relaxed)) return;
+  if (!expects_sleepers()) return;
   for (std::size_t m = 0; m < bells_.size(); ++m) {
     if (m != self_) bells_[m]->ring();
   }
@@ -193,15 +202,10 @@ void ShmBuffers::map_others() {
 }
 
 void ShmBuffers::fetch_next(std::size_t bytes) const {
-#if defined(__x86_64__)
   constexpr std::size_t kLine = 64;
   constexpr std::size_t kMost = 8 * kLine;
   const auto* const buffer = reinterpret_cast<const std::byte*>(this->buffer(self_, round_ + 1));
-  for (std::size_t at = 0; at <= bytes && at < kMost; at += kLine)
-    asm volatile("prefetchw %0" ::"m"(buffer[at]));
-#else
-  static_cast<void>(bytes);
-#endif
+  for (std::size_t at = 0; at <= bytes && at < kMost; at += kLine) expect_to_write(buffer + at);
 }
 
 }  // namespace tapa

@@ -157,11 +157,7 @@ class ShmBuffers {
 
   /// The buffer of a member in a round.
   [[nodiscard]] BufferHeader* buffer(std::size_t member, std::uint64_t round) const {
-    // Regions begin on pages, so sequence numbers at equal offsets would all fall into one set of the
-    // first-level cache.
-    const std::size_t stagger = (place_ + member) % (kSets / kLinePair) * kLinePair;
-    std::byte* const buffers = regions_[member] + kBuffersAt + stagger;
-    return reinterpret_cast<BufferHeader*>(buffers + (round & 1) * (kBufferBytes + kSets));
+    return reinterpret_cast<BufferHeader*>(buffers_[member] + (round & 1) * (kBufferBytes + kSets));
   }
   /// Where `from` writes in a round a block of `bytes` bytes that `to` reads there, or a part of a longer
   /// one, at most slot_bytes() long. Of two different members. The shortest slots with room are taken, so
@@ -209,7 +205,9 @@ class ShmBuffers {
   [[nodiscard]] PairSlots& pairs() { return pairs_; }
   [[nodiscard]] const PairSlots& pairs() const { return pairs_; }
   /// Wakes a member that may sleep.
-  void ring(std::size_t member) const;
+  void ring(std::size_t member) const {
+    if (expects_sleepers()) wake(member);
+  }
 
   /// Stores the own sequence number of the next round, whose blocks are written.
   void publish();
@@ -242,7 +240,6 @@ class ShmBuffers {
   [[nodiscard]] std::byte* piece(std::size_t owner, std::size_t reader) const;
   static constexpr std::size_t kSets =
       4096;  // bytes after which addresses share a set of the first-level cache
-  static constexpr std::size_t kLinePair = 128;  // processors fetch lines in pairs
   // A region: a line for each member, the pieces that were asked for, the slots, the buffers, the pairs.
   static constexpr std::size_t kPiecesAt = kMostMembers * 64;
   static constexpr std::size_t kPiecesBytes = std::size_t{64} << 10;
@@ -264,13 +261,14 @@ class ShmBuffers {
   static constexpr std::array<Part, 2> kShortBlocks{
       {{kShortSlotsAt, kShortSlotsBytes + kShort}, {kBuffersAt + kBufferBytes + kSets, kShort}}};
   void ring_others() const;
+  void wake(std::size_t member) const;
 
   static constexpr unsigned kRoundShift = 24;  // more pieces are not asked for in a round
 
   std::size_t self_;
-  std::size_t place_;
   std::uint64_t before_;  // rounds of earlier users
   std::vector<std::byte*> regions_;
+  std::vector<std::byte*> buffers_;  // the first of each
   std::vector<Doorbell*> bells_;
   std::vector<std::uint32_t> order_;
   std::array<std::size_t, 3> slot_bytes_;

@@ -33,24 +33,19 @@
  *   shm_buffers.hpp   expects_sleepers  sleepers_     load                   relaxed          local
  *   shm_buffers.cpp   let_stay          attach_from_  store                  relaxed          local
  *   shm_buffers.cpp   stays             attach_from_  load                   relaxed          local
- *   shm_buffers.cpp   tell_moved        sleepers_     load                   relaxed          local
  *   shm_buffers.cpp   tell_read         read          store                  release          STORE_TOLD
- *   shm_buffers.cpp   tell_read         sleepers_     load                   relaxed          local
  *   shm_buffers.cpp   tell_all_read     read          store                  release          STORE_TOLD
  *   shm_buffers.cpp   was_read          read          load                   acquire          SEEN_TOLD
  *   shm_buffers.cpp   was_read          read          load                   acquire          SEEN_TOLD
  *   shm_buffers.cpp   ask               asked         load                   relaxed          own
  *   shm_buffers.cpp   ask               asked         store                  release          STORE_ASK
- *   shm_buffers.cpp   ask               sleepers_     load                   relaxed          local
  *   shm_buffers.cpp   given             given         load                   acquire          SEEN_GIVE
  *   shm_buffers.cpp   given             asked         load                   relaxed          own
  *   shm_buffers.cpp   asked             asked         load                   acquire          SEEN_ASK
  *   shm_buffers.cpp   asked             given         load                   relaxed          own
  *   shm_buffers.cpp   give              given         store                  release          STORE_GIVE
  *   shm_buffers.cpp   give              asked         load                   relaxed          again
- *   shm_buffers.cpp   give              sleepers_     load                   relaxed          local
  *   shm_buffers.cpp   publish           sequence      store                  release          STORE_NUMBER
- *   shm_buffers.cpp   ring_others       sleepers_     load                   relaxed          local
  *   shm_read.cpp      read_round        sequence      load                   acquire          SEEN_NUMBER
  *   shared_words.hpp  common_bits       word_of       store                  release          STORE_NUMBER
  *   shared_words.hpp  common_bits       word_of       load                   acquire          SEEN_NUMBER
