@@ -1,6 +1,8 @@
 // Nonblocking calls whose blocks have all come are over when they return, and take no memory.
 #include <mpi.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdio>
@@ -117,6 +119,34 @@ void test_changing_pairs(int rank, int size) {
   MPI_Type_free(&gaps);
 }
 
+/// Calls along edges that are like the last one, or differ from it in buffers, counts or form.
+void test_edges(int rank, int size) {
+  const int before = (rank + size - 1) % size;
+  const int behind = (rank + 1) % size;
+  MPI_Comm ring = MPI_COMM_NULL;
+  MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &before, MPI_UNWEIGHTED, 1, &behind, MPI_UNWEIGHTED,
+                                 MPI_INFO_NULL, 0, &ring);
+  using Buffer = std::array<int, 4>;
+  std::array<Buffer, 2> sent{};
+  std::array<Buffer, 2> received{};
+  for (int call = 0; call < 160; ++call) {
+    Buffer& from = sent.at(static_cast<std::size_t>(call / 3 % 2));
+    Buffer& to = received.at(static_cast<std::size_t>(call / 9 % 2));
+    const int count = 1 + call / 5 % 2;
+    const int at = call % 8 == 7 ? 2 : 0;
+    from.fill(call * size + rank);
+    to.fill(-1);
+    Buffer right = to;
+    std::fill_n(right.begin() + at, count, call * size + before);
+    if (at == 0)
+      TAPA_Neighbor_alltoall(from.data(), count, MPI_INT, to.data(), count, MPI_INT, ring);
+    else
+      TAPA_Neighbor_alltoallv(from.data(), &count, &at, MPI_INT, to.data(), &count, &at, MPI_INT, ring);
+    expect(to == right, "what comes along an edge, or what lies beside it, is wrong");
+  }
+  MPI_Comm_free(&ring);
+}
+
 /// The rank that comes last finds the blocks of all others.
 void test_last(int rank, int size, bool last) {
   std::vector<int> sent(static_cast<std::size_t>(size), rank);
@@ -158,6 +188,7 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   test_silent_pairs(rank, size);
   test_changing_pairs(rank, size);
+  test_edges(rank, size);
   for (int last = 0; last < size; ++last) test_last(rank, size, rank == last);
   MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   if (rank == 0 && wrong == 0) std::puts("ok");

@@ -53,6 +53,7 @@ void note_gpus(MPI_Comm user, std::uint64_t flags, Membership& membership, const
   DeviceFacts& facts = membership.device;
   facts = {};
   facts.in_use = (flags & Word::kGpu) != 0;
+  if (!facts.in_use) return;
   facts.cuda_only = (flags & Word::kOtherGpu) == 0;
   facts.mpi_takes = facts.built = true;
   std::map<std::uint64_t, int> nodes;
@@ -66,7 +67,6 @@ void note_gpus(MPI_Comm user, std::uint64_t flags, Membership& membership, const
   facts.ranks = static_cast<int>(membership.in_world.size());
   facts.most_ranks = TAPA_DEVICE_MAX_RANKS;
   facts.most_joined = device::kMaxTokens;
-  if (!facts.in_use) return;
   membership.gpu_rank = gpu_use() != GpuUse::none ? rank_in(user) : facts.ranks;
   steps.meet();
   check_mpi(PMPI_Allreduce(MPI_IN_PLACE, &membership.gpu_rank, 1, MPI_INT, MPI_MIN, user), "MPI_Allreduce");

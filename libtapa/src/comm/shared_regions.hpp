@@ -52,7 +52,12 @@ class SharedRegions {
     std::vector<Doorbell*> bells;
     std::vector<pid_t> pids;
     std::vector<int> distances;
-    for (std::size_t member = 0; member < membership_->in_world.size(); ++member) {
+    const std::size_t members = membership_->in_world.size();
+    units.reserve(members);
+    bells.reserve(members);
+    pids.reserve(members);
+    distances.reserve(members);
+    for (std::size_t member = 0; member < members; ++member) {
       const int mate = membership_->in_world[member];
       units.push_back(arena.unit(region.first + member));
       bells.push_back(arena.bell(static_cast<std::size_t>(membership_->on_node[member])));

@@ -33,6 +33,13 @@ class DenseBlocks {
     if (peer != own_) others_.push_back(static_cast<std::uint32_t>(peer));
     blocks_[peer] = {data, bytes};
   }
+  /// Equal blocks along edges.
+  struct Row {
+    const Edges::Side* edges = nullptr;
+    const std::byte* first = nullptr;
+    std::size_t bytes = 0;
+    bool operator==(const Row&) const = default;
+  };
   template <class Count, class Displ>
   void put_counted(std::byte* first, const TypeInfo& info, const Count* counts, const Displ* displs);
   void put_edges(std::byte* first, const TypeInfo& info, Form form, const Side& side,
@@ -41,6 +48,7 @@ class DenseBlocks {
   std::vector<ShmBlock> blocks_;
   std::vector<std::uint32_t> others_;  // whose blocks are not empty
   std::size_t own_ = 0;
+  Row row_;  // of the last call, if it had such
 };
 
 }  // namespace tapa

@@ -57,8 +57,11 @@ ShmBuffers::ShmBuffers(std::size_t self, std::vector<std::byte*> regions, std::v
 
 std::vector<std::uint32_t> near_first(std::size_t self, std::span<const int> level) {
   std::vector<std::uint32_t> others;
+  others.reserve(level.size());
   for (std::size_t i = 1; i < level.size(); ++i)
     others.push_back(static_cast<std::uint32_t>((self + i) % level.size()));
+  const auto is_near = [&](std::uint32_t m) { return level[m] == level[others.front()]; };
+  if (std::ranges::all_of(others, is_near)) return others;
   std::ranges::stable_sort(others, {}, [&](std::uint32_t m) { return level[m]; });
   // Those at one distance are the same for all ranks of a group: each begins with another one.
   for (auto first = others.begin(); first != others.end();) {
