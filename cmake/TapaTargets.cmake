@@ -63,6 +63,12 @@ if(MPIEXEC_EXECUTABLE)
       # many thousands crashes.
       PSM2_DEVICES=self,shm
       OMPI_MCA_btl_vader_single_copy_mechanism=none)  # cross-memory attach is forbidden in many containers
+    # Half of what a start costs is that mpirun and each rank look for devices: not where there are none.
+    file(GLOB devices /dev/nvidia* /dev/kfd /dev/dri/* /dev/infiniband/* /dev/hfi1*)
+    if(NOT devices)
+      set(TAPA_QUICK_START OMPI_MCA_pml=ob1 HWLOC_COMPONENTS=-linuxio,-pci HWLOC_PLUGINS_PATH=/nonexistent)
+      list(APPEND TAPA_MPI_TEST_ENV ${TAPA_QUICK_START})
+    endif()
   elseif(version MATCHES "Intel")
     set(TAPA_MPI_TEST_ENV I_MPI_THREAD_YIELD=3)  # waiting ranks sleep for a microsecond
     set(TAPA_INTEL_MPIEXEC TRUE)
@@ -139,6 +145,9 @@ dit_(session_status|plain_late|exchange_(arguments|local))$|dit_plugins_(devices
 set(TAPA_LONGEST_TESTS "^(dit_(mpi|misuse|commands|generate)_test|dit_engine_(wire|v_major|exactness)|dit_device_cod.*|\
 shm_.*_model|test_shm_buffers.*|tools_(lost_output|flags)|program_cache_(elsewhere|damaged|no_file)|faults_.*|gray_scott_test)$")
 
+# Tests that start as users' programs do, without TAPA_QUICK_START.
+set(TAPA_PLAIN_STARTS "^(topology_|program_(calls|fft|fortran|hpcc|lammps|linked|python|scotch|tool_linked))")
+
 # Properties that all tests share. `grace` is added to the limit, for launchers that watch the time themselves.
 function(tapa_test_properties test timeout grace env labels)
   if(NOT timeout)
@@ -148,6 +157,9 @@ function(tapa_test_properties test timeout grace env labels)
   math(EXPR limit "${timeout} + ${grace}")
   if(test MATCHES "${TAPA_ATTACK_TESTS}")
     list(APPEND labels attack)
+  endif()
+  if(test MATCHES "${TAPA_PLAIN_STARTS}" AND TAPA_QUICK_START)
+    list(REMOVE_ITEM env ${TAPA_QUICK_START})
   endif()
   if(test MATCHES "${TAPA_LONGEST_TESTS}")
     set_tests_properties(${test} PROPERTIES COST 30)

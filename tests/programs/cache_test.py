@@ -364,7 +364,7 @@ def case_killed() -> None:
             begun = time.monotonic()
             while not (ranks := ranks_of(job)) and job.poll() is None and time.monotonic() < begun + 30:
                 time.sleep(0.01)
-            time.sleep(random.uniform(0, 1))
+            time.sleep(random.uniform(0, 0.5))
             for pid in ranks[: random.randint(1, 4)]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -376,9 +376,8 @@ def case_killed() -> None:
         assert content()["shapes"]
         others = [entry.name for entry in FOLDER.iterdir() if entry != FILE and not entry.name.endswith(".part")]
         assert not others, others
-        if time.monotonic() > until:
+        if killed and time.monotonic() > until:  # a job may have ended before
             break
-    assert killed, "nobody was killed"
     text = run(TAPA_REPORT="1", TAPA_LOG="info")
     assert "not used" not in text, text
 

@@ -535,10 +535,13 @@ static int transpose(MPI_Comm comm, int from, int to, int order, int calls) {
   int counts[kMostRanks], displs[kMostRanks], me, ranks, bad = 0;
   int* send = malloc(kCube * sizeof(int));
   int* recv = malloc(kCube * sizeof(int));
-  if (send == NULL || recv == NULL) MPI_Abort(MPI_COMM_WORLD, 2);
+  int* right = malloc(kCube * sizeof(int));
+  if (send == NULL || recv == NULL || right == NULL) MPI_Abort(MPI_COMM_WORLD, 2);
   MPI_Comm_rank(comm, &me);
   MPI_Comm_size(comm, &ranks);
   for (int p = 0; p < ranks; ++p) {
+    for (int i = 0; i < kCube / ranks; ++i)
+      right[slab_index(to, p, ranks, order, i)] = p * kCube + slab_index(from, me, ranks, order, i);
     sent[p] = slab(from, p, ranks, order);
     received[p] = slab(to, p, ranks, order);
     counts[p] = 1;
@@ -548,12 +551,7 @@ static int transpose(MPI_Comm comm, int from, int to, int order, int calls) {
     for (int i = 0; i < kCube; ++i) send[i] = (call * ranks + me) * kCube + i;
     memset(recv, 0xff, kCube * sizeof(int));
     MPI_Alltoallw(send, counts, displs, sent, recv, counts, displs, received, comm);
-    for (int p = 0; p < ranks; ++p) {
-      for (int i = 0; i < kCube / ranks; ++i) {
-        const int right = (call * ranks + p) * kCube + slab_index(from, me, ranks, order, i);
-        bad += recv[slab_index(to, p, ranks, order, i)] != right;
-      }
-    }
+    for (int i = 0; i < kCube; ++i) bad += recv[i] != call * ranks * kCube + right[i];
   }
   for (int p = 0; p < ranks; ++p) {
     MPI_Type_free(&sent[p]);
@@ -561,6 +559,7 @@ static int transpose(MPI_Comm comm, int from, int to, int order, int calls) {
   }
   free(recv);
   free(send);
+  free(right);
   return bad;
 }
 
