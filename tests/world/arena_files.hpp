@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "transport/shm_segment.hpp"
 #include "world/node_arena.hpp"
@@ -23,15 +25,23 @@ inline ShmSegment make_file() {
   return std::move(*file);
 }
 
-inline std::shared_ptr<NodeArena> map_arena(const ShmSegment& file, const ArenaLayout& layout) {
+/// Those of a node of so many ranks.
+inline std::vector<ShmSegment> make_files(std::size_t ranks) {
+  std::vector<ShmSegment> files;
+  while (files.size() < ranks) files.push_back(make_file());
+  return files;
+}
+
+inline std::shared_ptr<NodeArena> map_arena(const std::vector<ShmSegment>& files, const ArenaLayout& layout) {
   std::string why;
-  auto arena = NodeArena::map(file.fd(), layout, why);
+  const auto open = [&](std::size_t file) { return files::Descriptor(dup(files[file].fd())); };
+  auto arena = NodeArena::map(open, layout, why);
   EXPECT_NE(arena, nullptr) << why;
   return arena;
 }
 
 inline std::shared_ptr<NodeArena> make_arena(std::size_t ranks, std::size_t units) {
-  return map_arena(make_file(), {ranks, units, page_bytes()});
+  return map_arena(make_files(ranks), {ranks, units, page_bytes()});
 }
 
 /// The first unit of what was taken, or nothing.

@@ -32,10 +32,10 @@ constexpr std::size_t kUnits = 40;
 /// Runs `body` as ranks 0 and 1: in two threads with one mapping (for the thread sanitizer, which sees that
 /// they share addresses), or in two processes with one each. The sum of what it returns.
 int as_two(bool processes, const std::function<int(NodeArena&, std::size_t)>& body) {
-  const ShmSegment file = make_file();
+  const std::vector<ShmSegment> files = make_files(2);
   const ArenaLayout layout{2, kUnits, page_bytes()};
   if (!processes) {
-    const auto arena = map_arena(file, layout);
+    const auto arena = map_arena(files, layout);
     int other = 0;
     std::thread thread([&] { other = body(*arena, 1); });
     const int own = body(*arena, 0);
@@ -45,8 +45,8 @@ int as_two(bool processes, const std::function<int(NodeArena&, std::size_t)>& bo
   }
   const pid_t child = fork();
   EXPECT_GE(child, 0);
-  if (child == 0) _exit(std::min(100, body(*map_arena(file, layout), 1)));
-  const auto arena = map_arena(file, layout);
+  if (child == 0) _exit(std::min(100, body(*map_arena(files, layout), 1)));
+  const auto arena = map_arena(files, layout);
   const int own = body(*arena, 0);
   int status = 0;
   TEMP_FAILURE_RETRY(waitpid(child, &status, 0));

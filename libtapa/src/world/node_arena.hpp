@@ -1,5 +1,5 @@
 /// @file
-/// The shared memory of a node: one anonymous file, whose pages are taken when an exchange needs them.
+/// The shared memory of a node: a few anonymous files, whose pages are taken when an exchange needs them.
 #pragma once
 
 #include <sys/mman.h>
@@ -13,7 +13,9 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "files/descriptor.hpp"
 #include "transport/mapping.hpp"
 #include "transport/memory_file.hpp"
 #include "transport/shm_buffers.hpp"
@@ -22,8 +24,12 @@
 
 namespace tapa {
 
-/// Where everything lies in the file, in bytes:
+/// Where everything lies in the files, in bytes. In the first one:
 ///     number | what each rank tells | doorbells | contexts | what is known of the units | rings | units
+/// in the others:
+///     number | units
+/// Units lie in the files by turns: the kernel adds pages to a file one after the other, whoever asks, so
+/// that the first calls of many ranks would wait for each other.
 struct ArenaLayout {
   std::size_t ranks = 1;  ///< of the node
   std::size_t units = 0;
@@ -32,6 +38,9 @@ struct ArenaLayout {
   static constexpr std::size_t kLine = 128;       ///< processors fetch lines in pairs
   static constexpr std::size_t kEntryBytes = 16;  ///< for each unit
   static constexpr std::size_t kContexts = 2048;  ///< most of a node
+  static constexpr std::size_t kMostFiles = 8;
+
+  [[nodiscard]] std::size_t files() const { return std::min(ranks, kMostFiles); }
 
   /// Smaller rings where many ranks share a node: their number grows with the square.
   [[nodiscard]] std::size_t ring_capacity() const {
@@ -51,10 +60,25 @@ struct ArenaLayout {
   }
   [[nodiscard]] std::size_t unit_bytes() const { return whole_units(ShmBuffers::region_bytes(), page); }
 
+  [[nodiscard]] std::size_t file_of(std::size_t unit) const { return unit % files(); }
+  /// In its file.
   [[nodiscard]] std::size_t unit_at(std::size_t unit) const {
-    return whole_units(rings_at() + ranks * ranks * ring_bytes(), page) + unit * unit_bytes();
+    return units_at(file_of(unit)) + unit / files() * unit_bytes();
   }
-  [[nodiscard]] std::size_t file_bytes() const { return unit_at(units); }
+  [[nodiscard]] std::size_t file_bytes(std::size_t file) const {
+    return units_at(file) + (units + files() - 1 - file) / files() * unit_bytes();
+  }
+  /// Of all files.
+  [[nodiscard]] std::size_t bytes() const {
+    std::size_t sum = 0;
+    for (std::size_t file = 0; file < files(); ++file) sum += file_bytes(file);
+    return sum;
+  }
+
+ private:
+  [[nodiscard]] std::size_t units_at(std::size_t file) const {
+    return file > 0 ? page : whole_units(rings_at() + ranks * ranks * ring_bytes(), page);
+  }
 };
 
 inline constexpr std::size_t kMostRegions = 64;
@@ -65,7 +89,7 @@ inline constexpr std::size_t kMostRegions = 64;
                                                              std::size_t page) {
   for (std::size_t regions = kMostRegions; regions > 0; regions /= 2) {
     const ArenaLayout layout{ranks, ranks > 1 ? regions * ranks : 0, page};
-    if (layout.file_bytes() <= most_bytes) return layout;
+    if (layout.bytes() <= most_bytes) return layout;
   }
   return std::nullopt;
 }
@@ -108,20 +132,26 @@ class Contexts {
 /// One rank's view of it. What it hands out is thread-safe, and safe between processes.
 class NodeArena {
  public:
-  /// Maps the file, which need not stay open; null, with the reason in `why`, when that is not possible.
-  static std::shared_ptr<NodeArena> map(int fd, const ArenaLayout& layout, std::string& why) {
+  /// Maps the files, which need not stay open; null, with the reason in `why`, when that is not possible.
+  /// `open(file)`: a Descriptor of that file; one that is not open, and the reason in `why`.
+  template <class Open>
+  static std::shared_ptr<NodeArena> map(const Open& open, const ArenaLayout& layout, std::string& why) {
     static_assert(sizeof(Entry) == ArenaLayout::kEntryBytes && sizeof(Doorbell) <= ArenaLayout::kLine &&
                   sizeof(Place) <= ArenaLayout::kLine);
-    // Each rank sees to it: what it tells comes before the others have come here.
-    if (!set_file_bytes(fd, layout.file_bytes(), why)) return nullptr;
     MapShare share;
-    if (!share.grow(1, layout.file_bytes(), why)) return nullptr;
-    Mapping mapping(fd, 0, layout.file_bytes());
-    if (!mapping.ok()) {
-      why = "cannot map " + std::to_string(layout.file_bytes()) + " bytes";
-      return nullptr;
+    if (!share.grow(layout.files(), layout.bytes(), why)) return nullptr;
+    std::vector<Mapping> mapped;
+    for (std::size_t file = 0; file < layout.files(); ++file) {
+      const files::Descriptor opened = open(file);
+      const std::size_t bytes = layout.file_bytes(file);
+      // Each rank sees to it: what it tells comes before the others have come here.
+      if (!opened.is_open() || !set_file_bytes(opened.get(), bytes, why)) return nullptr;
+      if (!mapped.emplace_back(opened.get(), 0, bytes).ok()) {
+        why = "cannot map " + std::to_string(bytes) + " bytes";
+        return nullptr;
+      }
     }
-    return std::shared_ptr<NodeArena>(new NodeArena(std::move(mapping), std::move(share), layout));
+    return std::shared_ptr<NodeArena>(new NodeArena(std::move(mapped), std::move(share), layout));
   }
 
   [[nodiscard]] const ArenaLayout& layout() const { return layout_; }
@@ -131,7 +161,9 @@ class NodeArena {
   [[nodiscard]] std::byte* ring(std::size_t from, std::size_t to) const {
     return at(layout_.ring_at(from, to));
   }
-  [[nodiscard]] std::byte* unit(std::size_t unit) const { return at(layout_.unit_at(unit)); }
+  [[nodiscard]] std::byte* unit(std::size_t unit) const {
+    return files_[layout_.file_of(unit)].address() + layout_.unit_at(unit);
+  }
 
   /// Where a rank runs: last cache and package (0: unknown, or not bound), a bit for each processor that
   /// fits.
@@ -201,12 +233,13 @@ class NodeArena {
     std::atomic<std::uint64_t> rounds;  // that exchanges have used
   };
 
-  NodeArena(Mapping mapping, MapShare share, const ArenaLayout& layout)
+  NodeArena(std::vector<Mapping> files, MapShare share, const ArenaLayout& layout)
       : layout_(layout),
         share_(std::move(share)),
-        mapping_(std::move(mapping)),
+        files_(std::move(files)),
         contexts_(reinterpret_cast<std::atomic<std::uint64_t>*>(at(layout.contexts_at()))) {}
-  [[nodiscard]] std::byte* at(std::size_t offset) const { return mapping_.address() + offset; }
+  /// In the first file.
+  [[nodiscard]] std::byte* at(std::size_t offset) const { return files_.front().address() + offset; }
   [[nodiscard]] Entry& entry(std::size_t unit) const {
     return reinterpret_cast<Entry*>(at(layout_.entries_at()))[unit];
   }
@@ -224,10 +257,10 @@ class NodeArena {
 
   void free_units(const ArenaRegion& region) {
     const std::uint64_t rounds = entry(region.first).rounds.load(std::memory_order_relaxed);
-    // Where the kernel refuses, the memory stays.
-    if (region.first + region.count > kKeptRegions * layout_.ranks)
-      static_cast<void>(madvise(unit(region.first), region.count * layout_.unit_bytes(), MADV_REMOVE));
+    const bool kept = region.first + region.count <= kKeptRegions * layout_.ranks;
     for (std::size_t i = region.count; i-- > 0;) {
+      // Where the kernel refuses, the memory stays.
+      if (!kept) static_cast<void>(madvise(unit(region.first + i), layout_.unit_bytes(), MADV_REMOVE));
       entry(region.first + i).rounds.store(rounds, std::memory_order_relaxed);
       entry(region.first + i).taken.store(0, std::memory_order_release);
     }
@@ -235,7 +268,7 @@ class NodeArena {
 
   ArenaLayout layout_;
   MapShare share_;
-  Mapping mapping_;
+  std::vector<Mapping> files_;
   Contexts contexts_;
 };
 

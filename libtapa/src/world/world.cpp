@@ -1,5 +1,6 @@
 #include "world/world.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "files/descriptor.hpp"
 #include "memory/reserve.hpp"
 #include "run/locked.hpp"
 #include "run/log.hpp"
@@ -90,30 +92,28 @@ void World::find_mates() {
   nodes = static_cast<int>(numbers.size());
 }
 
-/// That of the node's first rank, which keeps it open until all agree. False: this rank cannot have it.
+/// Those of the node's first ranks, which keep them open until all agree. False: this rank cannot have it.
 bool World::open_arena(const std::optional<ShmSegment>& file) {
   if (mates.size() == 1) return true;
   std::uint64_t most = hello(rank).most_bytes;
   for (const int mate : mates) most = std::min(most, hello(mate).most_bytes);
   const auto layout = arena_layout(mates.size(), most, page_bytes());
-  std::string why = "its address space is limited";
-  const bool first = mates.front() == rank;
-  const int fd = !file   ? -1
-                 : first ? file->fd()
-                         : ShmSegment::open_token(std::string(hello(mates.front()).token_text()));
-  if (layout && fd >= 0) {
-    arena = NodeArena::map(fd, *layout, why);
-  } else if (layout) {
-    why = "cannot open that of rank " + std::to_string(mates.front());
-  }
-  if (!first && fd >= 0) close(fd);
+  std::string why = layout ? "this rank has no file" : "its address space is limited";
+  const auto open = [&](std::size_t number) {
+    const int owner = mates[number];
+    files::Descriptor opened(owner == rank ? fcntl(file->fd(), F_DUPFD_CLOEXEC, 0)
+                                           : ShmSegment::open_token(std::string(hello(owner).token_text())));
+    if (!opened.is_open()) why = words("cannot open that of rank ", owner);
+    return opened;
+  };
+  if (layout && file) arena = NodeArena::map(open, *layout, why);
   if (!arena) {
     log_info("no shared memory: " + why);
     return false;
   }
   NodeArena::Place& place = arena->place(static_cast<std::size_t>(number_of(rank)));
   place = place_of(own_cores());
-  if (first && is_drop_in()) reserve();
+  if (mates.front() == rank && is_drop_in()) reserve();
   if (is_drop_in() && nodes == 1) ShmBuffers::populate(arena->unit(static_cast<std::size_t>(rank)));
   return true;
 }
