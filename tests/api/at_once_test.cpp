@@ -147,6 +147,35 @@ void test_edges(int rank, int size) {
   MPI_Comm_free(&ring);
 }
 
+/// Rank 0 sends to all others: who has no edges on a side has no type for it either.
+void test_one_way(int rank, int size) {
+  const bool sends = rank == 0;
+  const int root = 0;
+  std::vector<int> others;
+  for (int peer = 1; peer < size; ++peer) others.push_back(peer);
+  MPI_Comm star = MPI_COMM_NULL;
+  MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, sends ? 0 : 1, &root, MPI_UNWEIGHTED, sends ? size - 1 : 0,
+                                 others.data(), MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &star);
+  const MPI_Datatype sendtype = sends ? MPI_INT : MPI_DATATYPE_NULL;
+  const MPI_Datatype recvtype = sends ? MPI_DATATYPE_NULL : MPI_INT;
+  const std::vector<int> counts(static_cast<std::size_t>(size), 1);
+  const std::vector<int> displs(static_cast<std::size_t>(size));
+  for (int call = 0; call < 80; ++call) {
+    const int sent = call;
+    int received = -1;
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (call % 2 == 0)
+      TAPA_Neighbor_alltoallv(&sent, counts.data(), displs.data(), sendtype, &received, counts.data(),
+                              displs.data(), recvtype, star);
+    else
+      TAPA_Ineighbor_alltoallv(&sent, counts.data(), displs.data(), sendtype, &received, counts.data(),
+                               displs.data(), recvtype, star, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    expect(received == (sends ? -1 : call), "what comes one way along edges is wrong");
+  }
+  MPI_Comm_free(&star);
+}
+
 /// The rank that comes last finds the blocks of all others.
 void test_last(int rank, int size, bool last) {
   std::vector<int> sent(static_cast<std::size_t>(size), rank);
@@ -189,6 +218,7 @@ int main(int argc, char** argv) {
   test_silent_pairs(rank, size);
   test_changing_pairs(rank, size);
   test_edges(rank, size);
+  test_one_way(rank, size);
   for (int last = 0; last < size; ++last) test_last(rank, size, rank == last);
   MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   if (rank == 0 && wrong == 0) std::puts("ok");

@@ -37,9 +37,9 @@ void DenseBlocks::put_edges(std::byte* first, const TypeInfo& info, Form form, c
 }
 
 bool DenseBlocks::describe(const Arguments& a, const Side& side, std::size_t own, std::size_t ranks) {
-  if (!may_be(a, side)) return false;
-  const TypeInfo& info = side.info();
-  if (!info.always_dense()) return false;
+  if (!suit(a, side)) return false;
+  static constexpr TypeInfo nothing;
+  const TypeInfo& info = is_nothing(a, side) ? nothing : side.info();
   std::byte* const first = address_at(side.buffer, info.first);
   const bool in_row = a.neighbours && a.form == Form::uniform;
   const Row row = in_row ? Row{&a.edges_of(side), first, block_bytes(info, side.count)} : Row{};

@@ -19,9 +19,10 @@ class DenseBlocks {
     blocks_.reserve(ranks);
     others_.reserve(ranks);
   }
-  /// Whether a side of a call has such blocks only, as far as its form says; its type must be always_dense().
-  [[nodiscard]] static bool may_be(const Arguments& a, const Side& side) {
-    return a.form != Form::w && (a.neighbours ? !a.edges_of(side).repeats : a.form == Form::v);
+  /// Whether a side of a call has such blocks only. Of one without blocks the type is not looked at.
+  [[nodiscard]] static bool suit(const Arguments& a, const Side& side) {
+    if (a.form == Form::w || (a.neighbours ? a.edges_of(side).repeats : a.form != Form::v)) return false;
+    return is_nothing(a, side) || side.info().always_dense();
   }
   /// Describes the blocks of a side, as rank `own` of `ranks`; false where they are not such.
   [[nodiscard]] bool describe(const Arguments& arguments, const Side& side, std::size_t own,
@@ -32,6 +33,9 @@ class DenseBlocks {
   void put(std::size_t peer, std::byte* data, std::size_t bytes) {
     if (peer != own_) others_.push_back(static_cast<std::uint32_t>(peer));
     blocks_[peer] = {data, bytes};
+  }
+  [[nodiscard]] static bool is_nothing(const Arguments& a, const Side& side) {
+    return a.neighbours && a.edges_of(side).peers.empty();
   }
   /// Equal blocks along edges.
   struct Row {

@@ -5,8 +5,7 @@
 namespace tapa {
 
 bool MemoryRun::is_dense(const Arguments& a) {
-  return DenseBlocks::may_be(a, a.send) && DenseBlocks::may_be(a, a.recv) && a.send.info().always_dense() &&
-         a.recv.info().always_dense();
+  return DenseBlocks::suit(a, a.send) && DenseBlocks::suit(a, a.recv);
 }
 
 void MemoryRun::begin(ShmBuffers& buffers, const Arguments& arguments, int ranks, Compare compare) {
