@@ -6,24 +6,12 @@
 
 namespace tapa {
 
-namespace {
-
-/// Of each slot of data: whole lines, and an odd number of them, so that slots begin in different sets of a
-/// cache.
-std::size_t lines_of_slot(std::size_t bytes) {
-  const std::size_t lines = bytes / 64;
-  return lines % 2 == 0 ? lines - 1 : lines;
-}
-
-}  // namespace
-
 PairSlots::PairSlots(std::size_t self, std::vector<std::byte*> parts, std::uint64_t users)
     : self_(self),
       parts_(std::move(parts)),
       slots_(std::min(kMostSlots, std::bit_floor(kMostMembers / std::max<std::size_t>(1, parts_.size())))),
-      slot_bytes_(
-          std::max(PairLine::kRoom,
-                   lines_of_slot(kDataBytes / kDataSlots / std::max<std::size_t>(1, parts_.size())) * 64)),
+      slot_bytes_(std::max(PairLine::kRoom,
+                           odd_lines(kDataBytes / kDataSlots / std::max<std::size_t>(1, parts_.size())))),
       sent_(parts_.size()),
       got_(parts_.size()) {
   const std::uint64_t first = (users + 1) << 32;  // numbers of earlier users are below it

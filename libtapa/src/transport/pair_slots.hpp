@@ -22,7 +22,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "transport/prefetch.hpp"
+#include "transport/cache_lines.hpp"
 
 namespace tapa {
 

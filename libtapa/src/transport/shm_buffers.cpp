@@ -5,19 +5,17 @@
 
 #include "transport/arena.hpp"
 #include "transport/attach.hpp"
+#include "transport/cache_lines.hpp"
 #include "transport/memory_file.hpp"
-#include "transport/prefetch.hpp"
 #include "transport/shm_segment.hpp"
 
 namespace tapa {
 
 namespace {
 
-/// Of each slot when a region has one for each other member: whole lines, and an odd number of them, so that
-/// slots begin in different sets of a cache.
+/// Of each slot when a region has one for each other member.
 std::size_t bytes_of_slot(std::size_t slots_bytes, std::size_t members) {
-  const std::size_t lines = slots_bytes / std::max<std::size_t>(1, members - 1) / 64;
-  return (lines % 2 == 0 && lines > 0 ? lines - 1 : lines) * 64;
+  return odd_lines(slots_bytes / std::max<std::size_t>(1, members - 1));
 }
 
 std::vector<std::byte*> behind(std::vector<std::byte*> regions, std::size_t bytes) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -185,7 +186,7 @@ def _all_refusals() -> list[str]:
     ]
 
 
-def test_what_is_refused() -> None:
+def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = (
         "diffusers' processors",
         "verify",
@@ -196,6 +197,8 @@ def test_what_is_refused() -> None:
     for told in ranks.run(2, _all_refusals):
         for words, found in zip(expected, told, strict=True):
             assert words in found
+    monkeypatch.setitem(sys.modules, "sageattention", None)  # also where it is installed
+    sage._kernel.cache_clear()
     with pytest.raises(RuntimeError, match="pip install sageattention"):
         sage.check(torch.device("cuda"), "FluxTransformer2DModel", True)
 

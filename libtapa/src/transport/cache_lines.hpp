@@ -1,10 +1,17 @@
 /// @file
-/// Asking for a line of memory before it is written.
+/// What goes by the lines of a cache: where slots begin, and asking for one before it is written.
 #pragma once
 
 #include <cstddef>
 
 namespace tapa {
+
+/// Bytes of slots that lie one behind the other and have so many at most: whole lines, and an odd number of
+/// them, so that slots begin in different sets of a cache.
+constexpr std::size_t odd_lines(std::size_t bytes) {
+  const std::size_t lines = bytes / 64;
+  return (lines % 2 == 0 && lines > 0 ? lines - 1 : lines) * 64;
+}
 
 /// Asks for a line that is written soon. The compiler's own way asks for a copy to read, where it does not
 /// know the processor: writing would have to ask again.
