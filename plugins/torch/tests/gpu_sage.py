@@ -19,6 +19,7 @@ from dit_torch.processors import base
 from gpu_ranks import Check
 from sage_cases import Attention, Case
 
+Given = dict[str, Any]
 CASES = (Case(1, 512, 4096, 24, 128), Case(2, 77, 1000, 5, 64, True), Case(1, 0, 32760, 12, 128))
 
 
@@ -61,7 +62,7 @@ def _model(check: Check) -> torch.nn.Module:
     return model.to(check.device, torch.bfloat16)
 
 
-def _given(check: Check) -> dict[str, Any]:
+def _given(check: Check) -> Given:
     given = tiny.flux_inputs(text=512, width=1024)
     ids = {name: x.to(check.device) for name, x in given.items() if "ids" in name}
     return {name: x.to(check.device, torch.bfloat16) for name, x in given.items()} | ids
@@ -77,9 +78,11 @@ def _on_arrival(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> Tensor:
     return torch.ops.dit_check.sage(q, k, v)
 
 
-def _replayed(check: Check, policy: str) -> tuple[Callable[[], object], Tensor, torch.nn.Module]:
-    """A pass of a compiled model as a graph, and its result."""
-    model, given = _model(check), _given(check)
+def _replayed(
+    check: Check, policy: str, given: Given
+) -> tuple[Callable[[], object], Tensor, torch.nn.Module]:
+    """A pass of a compiled model as a graph, which reads what is given where it lies, and its result."""
+    model = _model(check)
     dit_torch.enable(model, schedule="v-first", policy=policy)
     model.compile_repeated_blocks(fullgraph=True)
     for _ in range(3):
@@ -93,10 +96,10 @@ def _replayed(check: Check, policy: str) -> tuple[Callable[[], object], Tensor, 
 
 def time_of_models(check: Check) -> None:
     """Of four blocks of FLUX.1 at 1024x1024."""
-    ways, outputs, models = {}, {}, []
+    ways, outputs, models, given = {}, {}, [], _given(check)
     for name, policy in (("exact exchange", "exact"), ("handed on", SAGE)):
         with mock.patch.object(base, "attend", _on_arrival):
-            ways[name], outputs[name], model = _replayed(check, policy)
+            ways[name], outputs[name], model = _replayed(check, policy, given)
         models.append(model)
     times: dict[str, list[float]] = {name: [] for name in ways}
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
