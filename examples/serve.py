@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """A server of pictures of FLUX.1 on several GPUs: torchrun --nproc-per-node 2 examples/serve.py [--checkpoint FOLDER --port 8000]
+For programs on the same machine: it knows no passwords.
 
 POST /picture with a JSON object: prompt, and if wanted height, width, steps, seed, guidance (over 1: true guidance), lora (the name of
 an adapter), output ("latent": numbers as .npy; else a PNG) and id. DELETE /picture/ID gives a request up. Requests wait in one line.
@@ -138,13 +139,13 @@ class Server:
         """For the pipeline: the prompt, or, without text encoders, embeddings of as many tokens as it has words."""
         if self.pipe.text_encoder is not None:
             return {f"{kind}prompt": prompt}
-        weights = next(self.pipe.transformer.parameters())
-        config, generator = self.pipe.transformer.config, torch.Generator().manual_seed(zlib.crc32(prompt.encode()))
+        model = self.pipe.transformer
+        config, generator = model.config, torch.Generator().manual_seed(zlib.crc32(prompt.encode()))
         shapes = {
             f"{kind}prompt_embeds": (1, len(prompt.split()) or 1, config.joint_attention_dim),
             f"{kind}pooled_prompt_embeds": (1, config.pooled_projection_dim),
         }
-        return {name: torch.randn(shape, generator=generator).to(weights) for name, shape in shapes.items()}
+        return {name: torch.randn(shape, generator=generator).to(model.device, model.dtype) for name, shape in shapes.items()}
 
 
 def handler_of(server: Server) -> type[BaseHTTPRequestHandler]:
@@ -174,6 +175,7 @@ def handler_of(server: Server) -> type[BaseHTTPRequestHandler]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkpoint", help="folder or hub name, such as black-forest-labs/FLUX.1-dev; none: tiny random weights")
+    parser.add_argument("--fp8", action="store_true", help="the transformer's weights take half the memory; pictures change")
     parser.add_argument("--lora", action="append", default=[], metavar="NAME=PATH")
     parser.add_argument("--port", type=int, default=8000)
     options = parser.parse_args()
@@ -184,16 +186,19 @@ def main() -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(0)  # the same random weights on all ranks
     if options.checkpoint:
-        pipe = FluxPipeline.from_pretrained(options.checkpoint, torch_dtype=torch.bfloat16).to(device)
+        pipe = FluxPipeline.from_pretrained(options.checkpoint, torch_dtype=torch.bfloat16)
     else:
         pipe = flux_inputs.random_pipeline(True, device)
     for name, _, path in (one.partition("=") for one in options.lora):
         pipe.load_lora_weights(path, adapter_name=name)
+    if options.fp8:
+        pipe.transformer.enable_layerwise_casting(storage_dtype=torch.float8_e4m3fn, compute_dtype=torch.bfloat16)
+    pipe.to(device)
     pipe.set_progress_bar_config(disable=True)
     dit_torch.enable(pipe.transformer)
     server = Server(pipe)
     if rank == 0:
-        http = ThreadingHTTPServer(("", options.port), handler_of(server))
+        http = ThreadingHTTPServer(("localhost", options.port), handler_of(server))
         print(f"listening on port {http.server_port}", flush=True)
         threading.Thread(target=http.serve_forever, daemon=True).start()
     server.run()

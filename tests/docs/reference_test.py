@@ -188,6 +188,8 @@ def build_options(source: str) -> dict[str, tuple[str, str]]:
                     rows[option] = (value, words)
                 for option, value, words in re.findall(rf'^ *set\(({NAME}) (\S+) CACHE \w+ "([^"]+)"', text, flags=re.MULTILINE):
                     rows[option] = (value.strip('"'), words)
+                for option, words in re.findall(r'^tapa_optional_module\((\w+) \S+ \S+ "([^"]+)"\)', text, flags=re.MULTILINE):
+                    rows[f"TAPA_{option}"] = ("ON", words)
     return rows
 
 

@@ -1,13 +1,17 @@
-"""Models of the table on several ranks against one, for test_all_models.py and check_gpu.py."""
+"""Models of the table on several ranks against one, for test_all_models.py and check_gpu.py.
+
+all_models.py CLASS...: these alone, on 2 and 3 ranks, how far away or why not."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
 from torch import Tensor
 
 import dit_torch
+import ranks
 import tiny_models
 
 TOLERANCE = 2e-5  # of the largest number of an output
@@ -68,3 +72,8 @@ def compare(names: list[str], device: torch.device | None = None, **options: Any
     device = device or torch.device("cpu")
     cases = [(name, batch) for name in names for batch in tiny_models.TINY[name].batches]
     return {f"{name} of {batch}": _one(name, batch, device, **options) for name, batch in cases}
+
+
+if __name__ == "__main__":
+    for size in (2, 3):
+        print(size, "ranks:", ranks.run(size, compare, sys.argv[1:])[0])

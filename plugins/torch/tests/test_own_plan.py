@@ -124,6 +124,11 @@ WRONG: list[tuple[Any, type[OwnAttention], str]] = [
     ),
     (PLAN[:4], OwnAttention, "all ranks together give outputs of"),
     ((*PLAN, Split("blocks.*", "z", 1)), OwnAttention, "OwnBlock.forward has no argument z"),
+    (
+        (*PLAN[:3], Alone("blocks.*.cross", "txt"), *PLAN[4:]),
+        OwnAttention,
+        "txt is no argument of OwnAttention.forward",
+    ),
     ((*PLAN, Gather("tail", 1)), OwnAttention, "OwnTransformer has no module tail"),
     ((*PLAN[:2], Attention("blocks.*.mine", "text+image"), *PLAN[3:]), OwnAttention, "no tokens of text"),
     (

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import random
+import subprocess
 import sys
 import threading
 import urllib.error
@@ -179,3 +180,18 @@ def test_each_answer_is_one_ranks_or_an_error_in_words(options: dict[str, Any]) 
         assert status == 200, (request, answer)
         one, every = np.load(io.BytesIO(alone)), np.load(io.BytesIO(answer))
         np.testing.assert_allclose(every, one, rtol=0, atol=5e-5, err_msg=str(request))
+
+
+def test_the_program_answers_with_weights_in_fp8() -> None:
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    command = [*launch, str(EXAMPLE), "--fp8", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            assert process.stdout is not None
+            said = next((line for line in process.stdout if line.startswith("listening on port")), "")
+            assert said, "the program ended"
+            status, answer = _asked(int(said.split()[-1]), {"prompt": "a harbour", "steps": 1})
+            assert status == 200 and answer.startswith(b"\x89PNG"), answer
+        finally:
+            process.terminate()

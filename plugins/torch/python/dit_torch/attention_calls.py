@@ -344,7 +344,8 @@ def _needs(entry: Alone, where: str, names: list[str]) -> Callable[..., None]:
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         given = (dict(zip(names, args, strict=False)) | kwargs).get(entry.needs)
         if given is None or (isinstance(given, tuple) and given[0] is None):
-            raise ValueError(f"{where}: {entry.needs} is None; expected what cross-attention goes to")
+            what = "None" if entry.needs in names else f"no argument of {type(module).__name__}.forward"
+            raise ValueError(f"{where}: {entry.needs} is {what}; expected what cross-attention goes to")
 
     return hook
 
