@@ -82,7 +82,7 @@ static dit_status check_selection(const dit_row_selection* s, size_t bytes) {
 static dit_status check_call(const dit_exchange_call* call) {
   REFUSE_IF(call->channel != 0, "call.channel is %d, this plugin opens none", call->channel);
   REFUSE_IF(call->flags & ~DIT_EXCHANGE_BLOCKING, "call.flags is %u", call->flags);
-  REFUSE_IF(call->memory_kind < DIT_MEMORY_HOST || call->memory_kind > DIT_MEMORY_LEVEL_ZERO,
+  REFUSE_IF(call->memory_kind < DIT_MEMORY_HOST || call->memory_kind > DIT_MEMORY_CUDA,
             "call.memory_kind is %d", call->memory_kind);
   REFUSE_IF(call->device < 0 || (call->device > 0 && call->memory_kind == DIT_MEMORY_HOST),
             "call.device is %d", call->device);

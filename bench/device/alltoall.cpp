@@ -265,7 +265,7 @@ Settings settings_of(const Arguments& arguments) {
 constexpr char kUsage[] =
     R"(usage: device_alltoall [--ranks N] [--sizes BYTES,BYTES,...] [--rounds N] [--seconds S] [--nccl LIBRARY]
   [--json FILE] [--channels N] [--line-bytes N] [--ways LIST] [--modes eager,queued,graph]
-  [--copy-bytes N] [--row BYTES] [--nodes N+N...] [--wire 0|1|2|3|4]
+  [--copy-bytes N] [--row BYTES] [--nodes N+N...] [--wire N]
 
 The device engine against NCCL and against flat peer copies, in one run, call by call.
 --nodes: ranks of each of the nodes that this machine stands for; --wire: a TAPA_DEVICE_WIRE.

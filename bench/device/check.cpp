@@ -256,7 +256,7 @@ int run(const Arguments& arguments) {
 
 constexpr char kUsage[] =
     R"(usage: device_check [--test random|equal|graph|copies|pair|strided|stores|segments|freed|misuse|callers|
-  dead|left|all] [--ranks N] [--iterations N] [--seconds S] [--most BYTES] [--seed N] [--channels N] [--nodes N+N...] [--wire 0|1|2|3|4]
+  dead|left|all] [--ranks N] [--iterations N] [--seconds S] [--most BYTES] [--seed N] [--channels N] [--nodes N+N...] [--wire N]
 
 Whether the device engine moves every byte, and what it does when a rank is gone.
 --channels: thread blocks for each rank at most; --nodes: ranks of each of the nodes that this machine

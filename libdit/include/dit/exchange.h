@@ -58,12 +58,7 @@ typedef enum dit_status {
 } dit_status;
 
 /** Where buffers lie. */
-typedef enum dit_memory_kind {
-  DIT_MEMORY_HOST = 0,
-  DIT_MEMORY_CUDA = 1,
-  DIT_MEMORY_HIP = 2,
-  DIT_MEMORY_LEVEL_ZERO = 3
-} dit_memory_kind;
+typedef enum dit_memory_kind { DIT_MEMORY_HOST = 0, DIT_MEMORY_CUDA = 1 } dit_memory_kind;
 
 /** One peer's bytes in a buffer. */
 typedef struct dit_block {
@@ -134,8 +129,9 @@ typedef struct dit_exchange_call {
 
 /** How a context is opened. */
 typedef struct dit_open_options {
-  size_t struct_size; /**< sizeof(dit_open_options) */
-  void* communicator; /**< null: all processes of the job. mpi, tapa: MPI_Comm*; local: dit_local_member* */
+  size_t struct_size;     /**< sizeof(dit_open_options) */
+  void* communicator;     /**< null: all processes of the job. mpi, tapa, nccl: MPI_Comm*; bootstrap:
+                               dit_bootstrap*; local: what dit_local_group_member gave */
   double timeout_seconds; /**< a wait that takes longer fails with DIT_ERROR_TIMEOUT; 0: never. It may be
                                exceeded by a moment in which the missing ranks are found out */
   const char* config;     /**< plugin's own settings as "key=value,key=value"; may be null */

@@ -44,9 +44,9 @@ struct Side {
 std::string check_fixed_fields(const dit_exchange_call& call, int channels) {
   if ((call.flags & ~DIT_EXCHANGE_BLOCKING) != 0)
     return "call.flags is " + to_string(call.flags) + ", expected 0 or DIT_EXCHANGE_BLOCKING (1)";
-  if (call.memory_kind < DIT_MEMORY_HOST || call.memory_kind > DIT_MEMORY_LEVEL_ZERO)
+  if (call.memory_kind < DIT_MEMORY_HOST || call.memory_kind > DIT_MEMORY_CUDA)
     return "call.memory_kind is " + to_string(call.memory_kind) +
-           ", expected a dit_memory_kind: 0 (host), 1 (cuda), 2 (hip) or 3 (level zero)";
+           ", expected a dit_memory_kind: 0 (host) or 1 (cuda)";
   if (call.device < 0) return "call.device is " + to_string(call.device) + ", expected 0 or more";
   if (call.memory_kind == DIT_MEMORY_HOST && call.device != 0)
     return "call.device is " + to_string(call.device) + ", expected 0 for host memory";
@@ -302,10 +302,6 @@ std::string memory_kind_name(int kind) {
       return "host";
     case DIT_MEMORY_CUDA:
       return "cuda";
-    case DIT_MEMORY_HIP:
-      return "hip";
-    case DIT_MEMORY_LEVEL_ZERO:
-      return "level zero";
     default:
       return "kind " + to_string(kind);
   }

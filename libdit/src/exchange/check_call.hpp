@@ -43,7 +43,7 @@ std::size_t copy_text(const std::string& words, char* text, std::size_t bytes);
 /// "the exchange", or "exchange 'v of block 3'" for a call with a label.
 [[nodiscard]] std::string call_name(const char* label);
 
-/// "host", "cuda", "hip", "level zero", or the number.
+/// "host", "cuda", or the number.
 [[nodiscard]] std::string memory_kind_name(int kind);
 
 }  // namespace dit

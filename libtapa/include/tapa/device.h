@@ -76,16 +76,16 @@ typedef struct TAPA_Device_comm_s* TAPA_Device_comm;
 #define TAPA_DEVICE_COMM_NULL ((TAPA_Device_comm)0) /**< no communicator */
 
 /** Gives every rank the `bytes` bytes at `mine` of each rank, in order of ranks, in `all` (host memory,
- * `size`
- * * `bytes` bytes). Called by collective calls of the communicator, by all ranks, with the same `bytes`.
- * Returns 0, or anything else when it failed. */
+ * `size` times `bytes` bytes). Called by collective calls of the communicator, by all ranks, with the same
+ * `bytes`. Returns 0, or anything else when it failed. */
 typedef int (*TAPA_Device_allgather)(void* context, const void* mine, void* all, size_t bytes);
 
 /** Settings. Zero means the default throughout: clear it all, then set struct_size and what matters. Ranks
  * use what rank 0 asks for. */
 typedef struct TAPA_Device_options {
   size_t struct_size; /**< sizeof(TAPA_Device_options) */
-  double timeout;     /**< seconds that a call waits for a rank, by the device's clock; default 60 */
+  double timeout;     /**< seconds that a call waits for a rank, by the device's clock, at most 1e9; default
+                         60 */
   size_t line_bytes;  /**< longest block that travels with flags in its data; default 524288 */
   size_t
       copy_bytes; /**< shortest block that copy engines move, see TAPA_DEVICE_SYMMETRIC; default 33554432 */
@@ -123,7 +123,7 @@ TAPA_API int TAPA_Device_reach(int rank, int size, TAPA_Device_allgather allgath
  * Graphs that have recorded its calls are destroyed before. After TAPA_DEVICE_ERR_TIMEOUT, _WINDOW or _COUNT
  * it is local instead, and keeps the memory that others may still have open. In the call that failed on one
  * rank another may have got all it waited for: the ranks of a node tell each other here whether they are
- * well, and wait for none when one is not. Who is still in a call then learns there that the rank has parted.
+ * well, and wait for none when one is not. Who is still in a call then learns there that the rank has left.
  *
  * Ranks of other nodes are not told. Where one of them may have failed, all ranks first make one more
  * all-to-all, of one byte a block, and wait for its stream: it fails, after the time-out, on ranks that saw

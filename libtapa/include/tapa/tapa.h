@@ -11,14 +11,18 @@
  * default arguments are checked as MPI does; option "check" asks for less or more.
  *
  * Set-up: before the library carries out calls on a communicator, its ranks agree on options (as rank 0 has
- * them), topology and shared memory, and make a private communicator. That happens inside the first call that
- * may synchronise: a blocking all-to-all, an _init call, or a call of the groups "selective" and "state" that
- * says so. The state hangs on the communicator as an attribute and is freed with it. A set-up that fails, as
- * for a wrong option, fails on all ranks, then and in later calls.
+ * them), topology and shared memory; the first set-up of a process also makes the one private communicator
+ * that all use. That happens inside the first call that may synchronise: a blocking all-to-all, an _init
+ * call, or a call of the groups "selective" and "state" that says so. The state hangs on the communicator as
+ * an attribute and is freed with it. A set-up that fails, as for a wrong option, fails on all ranks, then and
+ * in later calls.
+ *
+ * Threads: as with MPI's calls. Where MPI gives MPI_THREAD_MULTIPLE several may call at once, on one
+ * communicator in an order that is the same on all ranks.
  *
  * Some calls are handed to MPI as they were made: nonblocking ones before the set-up, those on communicators
  * of one rank (but persistent ones), on intercommunicators, and in programs that use sessions without
- * MPI_Init. Under the drop-in a communicator begins with MPI's all-to-all, see docs/drop-in.md.
+ * MPI_Init. The drop-in sets the process and MPI_COMM_WORLD up in MPI_Init, see docs/drop-in.md.
  */
 #ifndef TAPA_TAPA_H
 #define TAPA_TAPA_H
@@ -252,13 +256,13 @@ TAPA_API int TAPA_Neighbor_alltoallw_init_c(const void* sendbuf, const MPI_Count
                                             void* recvbuf, const MPI_Count recvcounts[],
                                             const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
                                             MPI_Comm comm, MPI_Info info, MPI_Request* request);
-/** Starts a persistent request at once, without waiting for the next progress call to see MPI_Start.
- * MPI_ERR_REQUEST when it is active, or none of this library's. */
+/** Starts a persistent request at once, without waiting for the next progress call to see MPI_Start. Also
+ * requests that are MPI's own. MPI_ERR_REQUEST when it is active, or no persistent all-to-all's. */
 TAPA_API int TAPA_Start(MPI_Request* request);
 /** TAPA_Start for `count` requests. */
 TAPA_API int TAPA_Startall(int count, MPI_Request requests[]);
 /** Frees a persistent request that is not active and everything prepared for it; sets it to MPI_REQUEST_NULL.
- * MPI_ERR_REQUEST when it is active, or none of this library's. */
+ * MPI_ERR_REQUEST as of TAPA_Start. */
 TAPA_API int TAPA_Request_free(MPI_Request* request);
 /** @} */
 
@@ -362,10 +366,10 @@ TAPA_API int TAPA_Received_free(TAPA_Received* received);
  * copies each block once, from there to where it is received, without a system call. Ordinary memory in all
  * other respects but fork(): it is not copied, parent and child share it. What a child writes there its
  * parent sees, and sends; when the parent frees it, it reads as zeros in the child. `*buffer` gets its
- * address. Local. MPI_ERR_NO_MEM when there is no memory. */
+ * address, also for 0 bytes. Local. MPI_ERR_NO_MEM when there is no memory. */
 TAPA_API int TAPA_Alloc(MPI_Aint size, void** buffer);
 /** Frees what TAPA_Alloc gave; the memory goes back to the system at once. No all-to-all may be using it.
- * Local. */
+ * Anything else, also null, is MPI_ERR_ARG. Local. */
 TAPA_API int TAPA_Free(void* buffer);
 /** @} */
 
@@ -384,7 +388,8 @@ TAPA_API int TAPA_Comm_set(MPI_Comm comm, const char* key, const char* value);
  * its full length. Sets `comm` up: collective on first use. */
 TAPA_API int TAPA_Comm_get(MPI_Comm comm, const char* key, char* value, int size, int* length);
 /** The plan that TAPA_Alltoall uses for blocks of `bytes`, as text for TAPA_PLAN; while candidates of that
- * size are probed, the one that the model finds best. Sets `comm` up: collective on first use. */
+ * size are probed, the one that the model finds best. `size` and `length` as of TAPA_Comm_get. Sets `comm`
+ * up: collective on first use. */
 TAPA_API int TAPA_Comm_plan(MPI_Comm comm, size_t bytes, char* plan, int size, int* length);
 /** The level at which this rank reaches `peer`: its number, fast to slow from 0, and its name (at most `size`
  * bytes with the final zero). `level` and `name` may be null. Sets `comm` up: collective on first use. */

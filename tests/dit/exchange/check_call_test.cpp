@@ -44,9 +44,7 @@ TEST(CheckCall, FixedFields) {
   EXPECT_EQ(sample.check(), "call.flags is 6, expected 0 or DIT_EXCHANGE_BLOCKING (1)");
   sample.call = right;
   sample.call.memory_kind = 9;
-  EXPECT_EQ(
-      sample.check(),
-      "call.memory_kind is 9, expected a dit_memory_kind: 0 (host), 1 (cuda), 2 (hip) or 3 (level zero)");
+  EXPECT_EQ(sample.check(), "call.memory_kind is 9, expected a dit_memory_kind: 0 (host) or 1 (cuda)");
   sample.call = right;
   sample.call.device = -1;
   EXPECT_EQ(sample.check(), "call.device is -1, expected 0 or more");
@@ -172,9 +170,9 @@ TEST(CheckCall, ListsOfWholeBlocksAreNotRead) {
 TEST(CheckHostMemory, NamesTheKind) {
   SampleCall sample;
   EXPECT_EQ(check_host_memory(sample.call, "local"), "");
-  sample.call.memory_kind = DIT_MEMORY_HIP;
+  sample.call.memory_kind = DIT_MEMORY_CUDA;
   EXPECT_EQ(check_host_memory(sample.call, "local"),
-            "plugin local moves host memory only, call.memory_kind is 2 (hip)");
+            "plugin local moves host memory only, call.memory_kind is 1 (cuda)");
 }
 
 TEST(CheckOpen, Arguments) {
