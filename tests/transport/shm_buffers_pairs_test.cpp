@@ -117,6 +117,24 @@ TEST(ShmBuffers, BlocksOfAllMembersGoThroughTables) {
   EXPECT_EQ(wrong, 0U);
 }
 
+// By pairs a member would wait for ever for what MPI lets it expect of one that sends nothing. More than 64
+// members share bits of what tells who has something.
+TEST(ShmBuffers, WhereMoreIsExpectedThanNothingCallsGoThroughTables) {
+  for (const std::size_t members : {5U, 66U}) {
+    const Sizes next = [=](std::size_t src, std::size_t dst, int) {
+      return dst == (src + 1) % members ? 8U : 0U;
+    };
+    const auto wrong = in_threads(members, next, false, [](Rank& rank) {
+      rank.know_sizes(true);
+      rank.expect_more(3);
+      std::size_t sum = 0;
+      for (int number = 0; number < kBefore + 5; ++number) sum += rank.call(number);
+      return sum + (rank.buffers().round() == kBefore + 5 ? 0 : 1);
+    });
+    EXPECT_EQ(wrong, 0U) << members << " members";
+  }
+}
+
 // Others used the same memory before, as more or fewer members.
 TEST(ShmBuffers, PairsOfLaterUsers) {
   Memory memory(8);

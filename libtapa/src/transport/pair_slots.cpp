@@ -30,8 +30,8 @@ bool PairSlots::look_for_room(std::size_t to, std::size_t bytes) {
 
 void PairSlots::note_tables(std::uint64_t reported, std::uint64_t bytes) {
   last_total_ = bytes;
-  saw_long_ = false;
-  if (reported >= kLong)
+  unfit_ = std::exchange(silence_, false);
+  if (reported >= kUnfit)
     barred_ = kBarred;
   else if (barred_ > 0)
     --barred_;
