@@ -152,6 +152,24 @@ TEST(ShmBuffers, PairsOfLaterUsers) {
   }
 }
 
+// Also after more rounds than 32 bits count.
+TEST(ShmBuffers, PairsKnowNothingOfEarlierUsers) {
+  Memory memory(2);
+  for (const std::uint64_t rounds : {0UL, 40UL, 1UL << 32, (1UL << 32) + 40}) {
+    const auto writer = memory.buffers(0, {0, 2, rounds});
+    const auto reader = memory.buffers(1, {0, 2, rounds});
+    EXPECT_EQ(reader->pairs().arrived(0), nullptr) << rounds;
+    for (int time = 0; time < 3; ++time) {
+      int sent = 0;
+      for (; sent < 100 && writer->pairs().room(1, 8) != nullptr; ++sent) writer->pairs().send(1, 1, 8);
+      EXPECT_EQ(sent, 8) << rounds << " rounds";
+      for (; sent > 0 && reader->pairs().arrived(0) != nullptr; --sent) reader->pairs().take(0);
+      EXPECT_EQ(sent, 0);
+      EXPECT_EQ(reader->pairs().arrived(0), nullptr) << rounds;
+    }
+  }
+}
+
 // What a receiver does not expect in its call it is told in a later one, in which it expects something.
 TEST(ShmBuffers, MessagesOfEarlierCallsAreAnError) {
   Memory memory(4);
