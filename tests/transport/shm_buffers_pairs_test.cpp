@@ -117,6 +117,24 @@ TEST(ShmBuffers, BlocksOfAllMembersGoThroughTables) {
   EXPECT_EQ(wrong, 0U);
 }
 
+// By pairs a member would wait for ever for what MPI lets it expect of one that sends nothing. More than 64
+// members share bits of what tells who has something.
+TEST(ShmBuffers, WhereMoreIsExpectedThanNothingCallsGoThroughTables) {
+  for (const std::size_t members : {5U, 66U}) {
+    const Sizes next = [=](std::size_t src, std::size_t dst, int) {
+      return dst == (src + 1) % members ? 8U : 0U;
+    };
+    const auto wrong = in_threads(members, next, false, [](Rank& rank) {
+      rank.know_sizes(true);
+      rank.expect_more(3);
+      std::size_t sum = 0;
+      for (int number = 0; number < kBefore + 5; ++number) sum += rank.call(number);
+      return sum + (rank.buffers().round() == kBefore + 5 ? 0 : 1);
+    });
+    EXPECT_EQ(wrong, 0U) << members << " members";
+  }
+}
+
 // Others used the same memory before, as more or fewer members.
 TEST(ShmBuffers, PairsOfLaterUsers) {
   Memory memory(8);
@@ -131,6 +149,24 @@ TEST(ShmBuffers, PairsOfLaterUsers) {
     });
     EXPECT_EQ(wrong, 0U) << members << " members";
     rounds = region.rounds;
+  }
+}
+
+// Also after more rounds than 32 bits count.
+TEST(ShmBuffers, PairsKnowNothingOfEarlierUsers) {
+  Memory memory(2);
+  for (const std::uint64_t rounds : {0UL, 40UL, 1UL << 32, (1UL << 32) + 40}) {
+    const auto writer = memory.buffers(0, {0, 2, rounds});
+    const auto reader = memory.buffers(1, {0, 2, rounds});
+    EXPECT_EQ(reader->pairs().arrived(0), nullptr) << rounds;
+    for (int time = 0; time < 3; ++time) {
+      int sent = 0;
+      for (; sent < 100 && writer->pairs().room(1, 8) != nullptr; ++sent) writer->pairs().send(1, 1, 8);
+      EXPECT_EQ(sent, 8) << rounds << " rounds";
+      for (; sent > 0 && reader->pairs().arrived(0) != nullptr; --sent) reader->pairs().take(0);
+      EXPECT_EQ(sent, 0);
+      EXPECT_EQ(reader->pairs().arrived(0), nullptr) << rounds;
+    }
   }
 }
 

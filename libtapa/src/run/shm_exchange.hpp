@@ -160,6 +160,7 @@ class ShmExchange {
   void await_round();
   bool read_round();
   [[nodiscard]] bool note_header(std::size_t member, const BufferHeader& header);
+  void note_silence(std::size_t member) const;
   [[nodiscard]] bool is_like_own(const BufferHeader& header) const;
   [[nodiscard]] const std::byte* first_line(std::size_t member, const std::byte* buffer) const;
   [[nodiscard]] const std::byte* uniform_block(std::size_t member, const std::byte* buffer) const;

@@ -46,6 +46,7 @@ void ShmExchange::deliver(std::size_t member, const std::byte* from, std::size_t
   got_[member] += bytes;
   if ((whole >= kEmpty || whole > expected(member)) && refuse(member, whole)) return;
   if (whole == kEmpty) return scatter(member, 0, 0, from);
+  if (whole == 0) return note_silence(member);
   if (bytes == 0) return;
   if (std::byte* const to = place(member)) {
     copy_block(to + got, from, bytes);
@@ -141,7 +142,14 @@ bool ShmExchange::note_header(std::size_t member, const BufferHeader& header) {
       all_pairs_ += header.pairs;
     }
   }
-  return !table || (header.filled & bit_of(buffers_->self())) != 0;
+  if (!table || (header.filled & bit_of(buffers_->self())) != 0) return true;
+  note_silence(member);
+  return false;
+}
+
+/// A member has sent nothing.
+void ShmExchange::note_silence(std::size_t member) const {
+  if (known_ && recv_[member].bytes > 0) buffers_->pairs().note_silence();
 }
 
 /// Whether a member shows equal blocks just as this rank does: its header tells nothing new.

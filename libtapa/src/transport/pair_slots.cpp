@@ -14,7 +14,8 @@ PairSlots::PairSlots(std::size_t self, std::vector<std::byte*> parts, std::uint6
                            odd_lines(kDataBytes / kDataSlots / std::max<std::size_t>(1, parts_.size())))),
       sent_(parts_.size()),
       got_(parts_.size()) {
-  const std::uint64_t first = (users + 1) << 32;  // numbers of earlier users are below it
+  // Numbers of earlier users are below it: they made fewer messages than this for each of their rounds.
+  const std::uint64_t first = (users + 1) << 24;
   for (std::size_t m = 0; m < parts_.size(); ++m) {
     sent_[m] = {first, first, lines(self, m)};
     got_[m] = {first, lines(m, self), &taken(m, self)};
@@ -30,8 +31,8 @@ bool PairSlots::look_for_room(std::size_t to, std::size_t bytes) {
 
 void PairSlots::note_tables(std::uint64_t reported, std::uint64_t bytes) {
   last_total_ = bytes;
-  saw_long_ = false;
-  if (reported >= kLong)
+  unfit_ = std::exchange(silence_, false);
+  if (reported >= kUnfit)
     barred_ = kBarred;
   else if (barred_ > 0)
     --barred_;

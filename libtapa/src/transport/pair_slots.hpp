@@ -110,9 +110,12 @@ class PairSlots {
     return ++calls_;
   }
   /// What this member tells in the next call through tables, of so many messages.
-  [[nodiscard]] std::uint64_t reported(std::uint64_t messages) const { return saw_long_ ? kLong : messages; }
+  [[nodiscard]] std::uint64_t reported(std::uint64_t messages) const { return unfit_ ? kUnfit : messages; }
   /// This member had a block that does not fit into a slot.
-  void note_long() { saw_long_ = true; }
+  void note_long() { unfit_ = true; }
+  /// It expected something of a member that sent nothing, which MPI lets pass: by pairs it would wait for
+  /// ever. Told in the next call through tables.
+  void note_silence() { silence_ = true; }
   /// Such a call has ended: what all have reported, and how many bytes they sent.
   void note_tables(std::uint64_t reported, std::uint64_t bytes);
   /// Bytes that all members sent in the last such call.
@@ -133,8 +136,8 @@ class PairSlots {
 
  private:
   static constexpr unsigned kCalls = 15;    // between two calls through tables
-  static constexpr unsigned kBarred = 128;  // calls through tables after a long block
-  static constexpr std::uint64_t kLong = std::uint64_t{1} << 32;
+  static constexpr unsigned kBarred = 128;  // calls through tables after what does not fit
+  static constexpr std::uint64_t kUnfit = std::uint64_t{1} << 32;
   static constexpr std::size_t kLeastMembers = 4;
   static constexpr std::size_t kLinesAt = kMostMembers * sizeof(PairTaken);
   static constexpr std::size_t kDataAt = kLinesAt + kMostMembers * sizeof(PairLine);
@@ -187,7 +190,8 @@ class PairSlots {
   std::uint64_t calls_ = 0;
   unsigned left_ = 0;
   unsigned barred_ = kBefore + 1;
-  bool saw_long_ = false;
+  bool unfit_ = false;
+  bool silence_ = false;
   std::uint64_t last_total_ = 0;
   std::atomic<std::uint64_t> awaited_{0};
 };
