@@ -127,8 +127,6 @@ def _served(count: int, options: dict[str, Any]) -> list[tuple[int, bytes, bytes
     pipe.transformer.set_adapter("bold")  # as on the ranks that have served nothing yet
     pipe.transformer.enable_adapters()
     dit_torch.enable(pipe.transformer, **options)
-    server.hook.remove()  # it comes behind ours
-    server.hook = pipe.transformer.register_forward_pre_hook(server._cancel)
     faults = _Faults(server, pipe.transformer.transformer_blocks[1])
     compute = server.compute
 
