@@ -17,6 +17,7 @@ import queue
 import threading
 import zlib
 from dataclasses import dataclass, field
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -53,7 +54,7 @@ class Server:
         self.jobs: queue.Queue[Job | None] = queue.Queue()
         self.known: dict[str, Job] = {}
         self.job: Job | None = None  # that is carried out
-        self.control = dist.new_group(backend="gloo")
+        self.control = dist.new_group(backend="gloo", timeout=timedelta(days=365))  # until the next request
         # Rank 0 alone leaves the pass: the others are told.
         self.hook = pipe.transformer.register_forward_pre_hook(self._cancel)
 

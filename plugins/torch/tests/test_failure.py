@@ -203,6 +203,36 @@ def test_halves_fail_together(size: int, on: int, steps: int, branch: int) -> No
         assert rank == on or "failed" in told["told"][0]
 
 
+def _before_ours() -> dict[str, Any]:
+    """A hook that was there before enable(), and what it refuses on one rank only; then on both."""
+    model, refused = tiny.flux(3), [False]
+
+    def refuse(*_: Any) -> None:
+        if refused[0]:
+            raise MemoryError("none is left on this rank")
+
+    model.register_forward_pre_hook(refuse)
+    one = _output(model)
+    dit_torch.enable(model)
+    every, told = [_output(model)], []
+    for on in ((1,), (0, 1)):
+        refused[0] = dist.get_rank() in on
+        told.append(_told(lambda: _output(model)))
+        dist.barrier()  # the others are told by this pass, not by the next one
+        refused[0] = False
+        every += [_output(model), _output(model)]
+    dit_torch.disable(model)
+    return {"one": one.numpy(), "every": [x.numpy() for x in every], "told": told}
+
+
+def test_a_hook_that_comes_before_ours() -> None:
+    for rank, told in enumerate(ranks.run(2, _before_ours)):
+        _require_told(told["told"][0], "MemoryError", rank == 1, 1)
+        assert told["told"][1][0].startswith("MemoryError")
+        for every in told["every"]:
+            np.testing.assert_allclose(every, told["one"], rtol=0, atol=1e-5)
+
+
 def _remembering() -> dict[str, Any]:
     """A lossy policy: what was sent before the failure is forgotten, on all ranks."""
     ranks.be_a_node()
@@ -228,6 +258,56 @@ def test_a_policy_forgets_what_it_sent() -> None:
         _require_told(told["told"], "MemoryError", rank == 1, 1)
         for first, again in zip(told["first"], told["again"], strict=True):
             np.testing.assert_array_equal(first, again)
+
+
+def _in_turn(model: nn.Module, texts: list[int], fails: dict[int, int]) -> tuple[list[float], int]:
+    """Passes of many sizes. How far they are from one rank's, and how many of them failed.
+
+    :param fails: the numbers of passes that fail before anything else on a rank, and that rank
+    """
+    away, failed = [], 0
+    alone = {text: _output(model, **tiny.flux_inputs(text)) for text in set(texts)}
+    dit_torch.enable(model, timeout_seconds=15)
+    for number, text in enumerate(texts):
+        with _failing(model, "", MemoryError, on=fails.get(number, -1)):
+            try:
+                away.append(float((_output(model, **tiny.flux_inputs(text)) - alone[text]).abs().max()))
+            except (MemoryError, RuntimeError):
+                failed += 1
+    dit_torch.disable(model)
+    return away, failed
+
+
+@pytest.mark.parametrize(
+    ("texts", "fails"),
+    [
+        ([7, 5, 7, 5, 7, 5, 7], {2: 1, 5: 0}),  # of two sizes, as guidance has
+        ([1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 9, 3], {8: 1}),  # the ninth frees the first, on one rank
+    ],
+)
+def test_passes_of_other_sizes_after_a_failure(texts: list[int], fails: dict[int, int]) -> None:
+    for away, failed in ranks.run(2, lambda: _in_turn(tiny.flux(3), texts, fails)):
+        assert failed == len(fails) and len(away) == len(texts) - failed
+        assert max(away) < 1e-5
+
+
+def _left_off() -> list[bool]:
+    """The first pass of a size, in which policies are timed, fails on one rank."""
+    ranks.be_a_node()
+    model = tiny.flux(3)
+    dit_torch.enable(model, policy="balanced", steps=1, timeout_seconds=15)
+    told = []
+    for text in (7, 5):
+        with _failing(model, "", MemoryError):
+            told.append(_told(lambda text=text: _output(model, **tiny.flux_inputs(text)))[0] != "nothing")
+        told.append(bool(_output(model, **tiny.flux_inputs(text)).isfinite().all()))
+    dit_torch.disable(model)
+    return told
+
+
+@pytest.mark.skipif(library() is None, reason="policies need libdit_torch.so")
+def test_a_policy_is_timed_after_a_failure() -> None:
+    assert ranks.run(2, _left_off) == [[True] * 4] * 2
 
 
 def _another_model() -> dict[str, Any]:

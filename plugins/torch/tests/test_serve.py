@@ -12,6 +12,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
+from datetime import timedelta
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -127,8 +128,6 @@ def _served(count: int, options: dict[str, Any]) -> list[tuple[int, bytes, bytes
     pipe.transformer.set_adapter("bold")  # as on the ranks that have served nothing yet
     pipe.transformer.enable_adapters()
     dit_torch.enable(pipe.transformer, **options)
-    server.hook.remove()  # it comes behind ours
-    server.hook = pipe.transformer.register_forward_pre_hook(server._cancel)
     faults = _Faults(server, pipe.transformer.transformer_blocks[1])
     compute = server.compute
 
@@ -163,6 +162,30 @@ def _ask_all(port: int, count: int, answers: list[tuple[int, bytes]], server: An
     for one in both:
         one.join()
     server.jobs.put(None)
+
+
+def _idle() -> bytes:
+    """Nobody asks for longer than torch.distributed waits for anything."""
+    torch.distributed.distributed_c10d.default_pg_timeout = timedelta(seconds=1)
+    serve = _serve()
+    server = serve.Server(_pipe())
+    dit_torch.enable(server.pipe.transformer)
+    jobs = []
+
+    def ask() -> None:
+        jobs.append(server.submit(_requests(1)[0]))
+        server.jobs.put(None)
+
+    if dist.get_rank() == 0:
+        threading.Timer(3.0, ask).start()
+    server.run()
+    dit_torch.disable(server.pipe.transformer)
+    return jobs[0].answer if jobs else b""
+
+
+def test_a_server_that_nobody_asks_waits() -> None:
+    answer, _ = ranks.run(2, _idle, timeout=100)
+    assert np.isfinite(np.load(io.BytesIO(answer))).all()
 
 
 LONG = bool(os.environ.get("DIT_TORCH_TEST_LONG"))

@@ -127,6 +127,17 @@ def _fresh() -> dict[str, Any]:
     return {name: x.clone() for name, x in tiny.flux_inputs().items()}
 
 
+def _fuse_and_forget(model: Any) -> None:
+    """What is left of adapters is in the weights, and says nothing."""
+    model.fuse_lora()
+    model.unload_lora()
+    _adapter(model)
+
+
+def _write_to_data(model: Any) -> None:
+    _weight(model, "transformer_blocks.1.ff.net.2").data.mul_(2)
+
+
 def _hot_swap(model: Any, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     for name, x in model.named_parameters():
@@ -142,6 +153,8 @@ LATER: dict[str, tuple[Change, Change]] = {
     "deleted": (lambda m: m.delete_adapters("default"), lambda m: None),
     "fused": (lambda m: m.fuse_lora(), lambda m: None),
     "fused otherwise": (lambda m: m.fuse_lora(), lambda m: m.fuse_lora(lora_scale=0.5)),
+    "fused and gone": (lambda m: None, _fuse_and_forget),
+    "through .data": (lambda m: None, _write_to_data),
     "other weights": (lambda m: _hot_swap(m, 1), lambda m: _hot_swap(m, 2)),
     "written to": (lambda m: None, lambda m: _set(m, "proj_out.base_layer", 0, 2.0)),
 }
@@ -176,6 +189,32 @@ def test_changes_behind_enable_are_noticed() -> None:
             assert other.startswith("the transformer's "), (name, other)
             assert "differs between ranks 0 and 1" in other, name
             assert alike == "", (name, alike)
+
+
+def _of_one_prompt() -> list[str]:
+    """Pictures of a prompt that the program has kept: nothing says where they begin."""
+    model, given = tiny.flux(3), tiny.flux_inputs()
+    _adapter(model)
+    dit_torch.enable(model)
+    told = []
+    with torch.no_grad():
+        model(**given)
+        model.delete_adapters("default")
+        _adapter(model, seed=6 + dist.get_rank())
+        told.append(_told(lambda: model(**given)))
+        model.delete_adapters("default")
+        _adapter(model)
+        if dist.get_rank() == 1:
+            _write_to_data(model)
+        told.append("".join(_told(lambda: model(**given)) for _ in range(16)))
+    dit_torch.disable(model)
+    return told
+
+
+def test_changes_between_pictures_of_one_prompt() -> None:
+    for adapter, data in ranks.run(2, _of_one_prompt):
+        assert "lora_A.default.weight differs between ranks 0 and 1" in adapter
+        assert "ff.net.2.weight differs between ranks 0 and 1" in data
 
 
 def _written_to_later() -> tuple[str, str]:

@@ -32,11 +32,12 @@ class Adapters:
         """
         configs = getattr(self.model, "peft_config", None) or {}
         same = configs.keys() == self._configs.keys()
-        if again or not same or any(configs[name] is not self._configs[name] for name in configs):
+        others = not same or any(configs[name] is not self._configs[name] for name in configs)
+        if again or others:
             self._configs = dict(configs)
             self._layers = [module for module in self.model.modules() if _is_layer(module)]
         now = [_state(layer) for layer in self._layers]
-        if now == self._known:
+        if now == self._known and not others:
             return False, False
         fused = [state[1] for state in now] != [state[1] for state in self._known]
         self._known = [(dict(scales), list(merged), *rest) for scales, merged, *rest in now]

@@ -151,11 +151,11 @@ class GuidanceBranches:
         assert self.role is not None
         as_tuple = not arguments["return_dict"]
         first, self.waiting = self.waiting, None
+        if self.role is not Role.SECOND or first is not self.halves.whole.on_its_way:
+            self.halves.settle()
         if self.role is Role.SECOND:
             assert first is not None
             return _returned(self._second(first, arguments), as_tuple)
-        if first is not None:
-            first.settle()
         self._compare(arguments, f"{self.context}, {self.role.value}")
         if self.role is Role.FIRST:
             return _returned(self._first(arguments), as_tuple)

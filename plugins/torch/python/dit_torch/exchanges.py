@@ -7,7 +7,7 @@ import logging
 import math
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,6 +73,11 @@ def text_of(trial: _library.Trial) -> str:
     """What a policy's trial found, in words."""
     times = (1e3 * trial.exact_seconds, 1e3 * trial.policy_seconds)
     return "a layer's exchanges take {:.2f} ms exact and {:.2f} ms with it".format(*times)
+
+
+def _of_all(every: Sequence[list[str]]) -> list[str]:
+    """What is in each of some lists, in the order of the first."""
+    return [one for one in every[0] if all(one in known for known in every)]
 
 
 def _layer_bytes(key: Key) -> int:
@@ -366,7 +371,8 @@ class Exchanges:
         compiled graphs stay good. Whether they are others. Collective, between forward passes."""
         if (steps, branches) == (self.steps, self.branches):
             return False
-        there = self._let_go()
+        there = list(self.made)
+        self.close()
         self.steps, self.branches = steps, branches
         self._get_all(there)
         return True
@@ -377,14 +383,24 @@ class Exchanges:
         return self._opened != self.group.opened
 
     def make_anew(self) -> None:
-        """After a failure: the same ones, under the same names, without what is under way. Collective."""
-        if not self.group.on_device or self.are_gone or not self.exact:
-            self._get_all(self._let_go())
-
-    def _let_go(self) -> list[Key]:
-        there = list(self.made)
-        self.close()
-        return there
+        """After a failure, which ranks had at different places: what all of them had, as one of them used it.
+        The same exchanges, under the same names, without what is under way. Collective."""
+        own = {name: key for key, name in self.made.items()}
+        every = self.group.gather(
+            (list(own), list(self.trials), list(self.fast), self.longest_fast, self.shortest_slow)
+        )
+        names, trials, fast, short, long = zip(*every, strict=True)
+        self.trials = {shape: self.trials[shape] for shape in _of_all(trials)}
+        self.fast = {shape: self.fast[shape] for shape in _of_all(fast)}
+        self.longest_fast, self.shortest_slow = min(short), max(long)
+        there = [own[name] for name in _of_all(names)]
+        if self.group.on_device and not self.are_gone and self.exact:
+            for key in self.made.keys() - set(there):
+                self._free(key)
+            self.made = {key: self.made[key] for key in there}
+        else:
+            self.close()
+            self._get_all(there)
 
     def _get_all(self, there: list[Key]) -> None:
         self.at = (0, 0)

@@ -9,7 +9,7 @@ import logging
 import pickle
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -20,6 +20,9 @@ from .alarm import Abandoned, Alarm, take_ended, wait_for
 from .bootstrap import Callbacks, node
 from .process_groups import NO_GROUP, gathered, kept_group, lives, ranks_of
 from .processes import Process, this_process, who_ended
+
+if TYPE_CHECKING:
+    from .halves import First
 
 logger = logging.getLogger("dit_torch")
 Result = TypeVar("Result")
@@ -69,6 +72,7 @@ class Group:
     :ivar on_device: there are, or were, exchanges on GPUs
     :ivar recoveries: how often they did
     :ivar opened: how often the library was opened for them: exchanges that were made before are gone
+    :ivar on_its_way: what a half of the ranks has sent to the other, which may not have received it
     """
 
     def __init__(
@@ -93,6 +97,7 @@ class Group:
         self.on_device = False
         self.opened = 0
         self.recoveries = 0
+        self.on_its_way: First | None = None
         self._callbacks: Callbacks | None = None
         self._beside: dict[str, tuple[list[list[int]], dist.ProcessGroup]] = {}
         self._meet()
@@ -309,6 +314,9 @@ class Group:
     def close(self) -> None:
         """Collective. What cannot be closed, as a rank or torch.distributed is gone, is given up."""
         try:
+            if self.on_its_way is not None and self.lives and not self.failed:
+                with contextlib.suppress(RuntimeError):
+                    self.on_its_way.settle()  # of a transformer that is gone
             self._close_library()
         finally:
             self._count_failure()

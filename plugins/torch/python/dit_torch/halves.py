@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -95,6 +96,12 @@ class Halves:
         self._all_to_all(x.unsqueeze(0), x.new_empty((0, *x.shape)), rows, [0] * len(rows))
         return x
 
+    @torch.compiler.disable
+    def settle(self) -> None:
+        """Before anything else goes from half to half, of any transformer's: what was sent is received."""
+        if self.whole.on_its_way is not None:
+            self.whole.on_its_way.settle()
+
     @property
     def _other(self) -> int:
         return self.whole.ranks[self.places[1 - self.number]]
@@ -131,13 +138,16 @@ class Like(NamedTuple):
 
 
 class First:
-    """A first call whose second is awaited."""
+    """A first call whose second is awaited. Until it is settled nothing else goes from half to half."""
 
     @torch.compiler.disable
     def __init__(self, halves: Halves, like: Like, output: Tensor | None) -> None:
         """:param output: None on the half that does not compute it"""
         self.halves, self.like, self.output = halves, like, output
         self.sent = None if output is None else halves.send(output)
+        self._recoveries = halves.whole.recoveries
+        self._reads = threading.Lock()  # a program may read it in threads of its own
+        halves.whole.on_its_way = self
 
     @torch.compiler.disable
     def promise(self) -> Tensor:
@@ -146,13 +156,28 @@ class First:
 
     @torch.compiler.disable
     def value(self) -> Tensor:
-        if self.output is None:
-            self.output = self.halves.receive(self.like)
-        return self.output
+        with self._reads:
+            if self.output is None:
+                if self._is_lost:
+                    raise RuntimeError(
+                        "the result of a guidance branch was not read before a forward pass failed, and is "
+                        "lost since: expected nothing that was computed before the failure to be used"
+                    )
+                self.output = self.halves.receive(self.like)
+            return self.output
+
+    @property
+    def _is_lost(self) -> bool:
+        """Whether ranks began anew, after a failure, before it was received."""
+        return self.halves.whole.recoveries != self._recoveries
 
     @torch.compiler.disable
     def settle(self) -> None:
         """Before the next exchange of the halves: what was sent has been received."""
+        if self.halves.whole.on_its_way is self:
+            self.halves.whole.on_its_way = None
+        if self._is_lost:
+            return
         self.value()
         if self.sent is not None:
             self.sent.wait()

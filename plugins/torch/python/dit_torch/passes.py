@@ -63,6 +63,9 @@ class Passes:
             for way in self.parallel.ways:
                 way.exchanges.make_anew()
             self._recoveries = recoveries
+        self._begun()
+
+    def _begun(self) -> None:
         for group in self.groups:
             group.alarm.passes += 1
         self._under_way = True
@@ -105,6 +108,8 @@ class Passes:
     @torch.compiler.disable
     def _end(self, output: Any) -> None:
         if output is None:
+            if not self._under_way:
+                self._begun()  # for others: a hook that comes before ours has failed
             self.fail(sys.exc_info()[1])
             return
         try:

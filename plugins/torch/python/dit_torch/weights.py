@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from .group import Group
 from .verdict import is_captured
 
 _PROMPTS = 4  # that are known as one picture's: more than guidance has branches
+_PASSES = 16  # that are taken for one picture's at most: programs may keep a prompt for the next one
 _WHAT_TO_DO = (
     "; expected the same on all of them: load the same files, give the same seed where weights are random, "
     "and load, scale, fuse and unload adapters on all ranks alike"
@@ -28,7 +29,8 @@ class Weights:
 
     compare() looks at all of them. From then on look() does, in each pass, at what the host can see at once.
     The bits of adapters are digested again when a picture begins or adapters have changed, and those of the
-    rest when they have another version, or adapters were fused with them.
+    rest when they have another version, or adapters were fused with them. Not all that writes to them changes
+    their versions: of the first row of each a picture begins with a digest, too.
     """
 
     def __init__(self, model: nn.Module, kind: str = "transformer") -> None:
@@ -37,12 +39,15 @@ class Weights:
         self._versions = (0, 0)
         self._bits: dict[bool, Tensor] = {}  # of adapters, and of the rest
         self._words = 0  # a digest of the words for adapters
+        self._rows = torch.zeros((), dtype=torch.int64)  # of first rows
         self._prompts: list[list[tuple[Any, int]]] = []
+        self._passes = 0  # of the picture
 
     def compare(self, group: Group) -> None:
         """Fails on all ranks, with names, where something differs. Collective; the host waits for it."""
         self.adapters.look(again=True)
         self._bits.clear()
+        self._rows = torch.zeros_like(self._rows)
         facts = {name: Fact(words) for name, words in self.adapters.facts.items()}
         all_parts = {name: list(plain_parts(x)) for name, x in _tensors(self.model)}
         bits = iter(digests_on_host([part for parts in all_parts.values() for part in parts]))
@@ -58,12 +63,15 @@ class Weights:
         :param given: to the pass, by name: a prompt that was not there before begins a picture
         """
         if is_captured():  # what is computed now would be so in replays only
-            return sum(self._bits.values(), torch.zeros((), dtype=torch.int64, device=device)) + self._words
+            return sum(self._bits.values(), self._rows.to(device)) + self._words
         begins = self._begins(given)
         changed, fused = self.adapters.look(again=begins)
         if begins:
             before, self._versions = self._versions, _versions(self.model)
             fused = fused or before != self._versions
+            there = (x for x in (*self.model.parameters(), *self.model.buffers()) if not x.is_meta)
+            parts = (part for x in there for part in plain_parts(x))
+            self._rows = _digest((part[:1] if part.dim() > 0 else part for part in parts), device)
         if fused:
             self._bits.clear()
         if begins or changed:
@@ -71,27 +79,31 @@ class Weights:
             self._words = word(str(self.adapters.facts))
         for adapters in (False, True):
             if adapters not in self._bits:
-                self._bits[adapters] = self._digest(adapters, device)
-        return self._bits[True] + self._bits[False] + self._words
-
-    def _digest(self, adapters: bool, device: torch.device) -> Tensor:
-        own = self.adapters.tensors()
-        chosen = (x for _, x in _tensors(self.model) if (id(x) in own) == adapters)
-        parts = [part for x in chosen for part in plain_parts(x)]
-        if any(part.device != device for part in parts):  # offloaded: where they are
-            return torch.tensor(digests_on_host(parts), device=device).sum()
-        return digest(digests(parts).to(device))
+                own = self.adapters.tensors()
+                chosen = (x for _, x in _tensors(self.model) if (id(x) in own) == adapters)
+                self._bits[adapters] = _digest((part for x in chosen for part in plain_parts(x)), device)
+        return self._bits[True] + self._bits[False] + self._rows.to(device) + self._words
 
     def _begins(self, given: dict[str, Tensor]) -> bool:
         """As far as the host can tell: a prompt is another tensor. Where none has that name, as with lists of
         them, all that was given is."""
         prompt = given.get("encoder_hidden_states")
         now = [prompt] if prompt is not None else list(given.values())
+        self._passes = (self._passes + 1) % _PASSES
         for known, then in itertools.chain(*self._prompts):
             if any(known() is x and then == _version(x) for x in now):
-                return False
+                return self._passes == 0
+        self._passes = 0
         self._prompts = [[(weakref.ref(x), _version(x)) for x in now], *self._prompts[: _PROMPTS - 1]]
         return True
+
+
+def _digest(parts: Iterable[Tensor], device: torch.device) -> Tensor:
+    """Of all of them, [] int64 on the device."""
+    parts = list(parts)
+    if any(part.device != device for part in parts):  # offloaded: where they are
+        return torch.tensor(digests_on_host(parts), device=device).sum()
+    return digest(digests(parts).to(device))
 
 
 def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
