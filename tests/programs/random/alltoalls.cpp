@@ -14,9 +14,10 @@ Wish wish_of(const Line& line) {
   const std::string& length = line.word("length");
   const std::string& mode = line.word("mode");
   w.kind = form == "w" ? TYPED : form == "v" ? RAGGED : UNIFORM;
-  w.length = length == "long" ? LONG : length == "medium" ? MEDIUM : SMALL;
+  w.length = length == "long" ? LONG : length == "medium" ? MEDIUM : length == "border" ? BORDER : SMALL;
   w.mode = mode == "persistent" ? PERSISTENT : mode == "nonblocking" ? NONBLOCKING : BLOCKING;
   w.in_place = line.value("in_place");
+  w.along = line.value("along");
   w.plain = line.value("plain");
   w.layouts = layouts ? 1 : 0;
   return w;

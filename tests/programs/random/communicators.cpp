@@ -79,6 +79,27 @@ void make_inter(const Line& line, const Comm& from) {
   keep_comm(line, made, color == 1, whole);
 }
 
+/// At most one edge from each rank to each. Both ends list theirs in an order of their own.
+MPI_Comm make_graph(const Line& line, const Comm& from) {
+  Random common = common_of(line);
+  Random own = own_of(line);
+  const int share = 1 + below(&common, 5);
+  std::vector<int> in;
+  std::vector<int> out;
+  for (int source = 0; source < from.size; ++source) {
+    for (int to = 0; to < from.size; ++to) {
+      if (once_in(&common, share) == 0) continue;
+      if (source == from.rank) out.insert(out.begin() + below(&own, static_cast<int>(out.size()) + 1), to);
+      if (to == from.rank) in.insert(in.begin() + below(&own, static_cast<int>(in.size()) + 1), source);
+    }
+  }
+  MPI_Comm made = MPI_COMM_NULL;
+  MPI_Dist_graph_create_adjacent(from.comm, static_cast<int>(in.size()), in.data(), MPI_UNWEIGHTED,
+                                 static_cast<int>(out.size()), out.data(), MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
+                                 &made);
+  return made;
+}
+
 int copy_attribute(MPI_Comm, int, void*, void* in, void* out, int* flag) {
   ++copies;
   *static_cast<void**>(out) = in;
@@ -135,6 +156,8 @@ bool step_communicators(const Line& line) {
     const int periodic = 1;
     MPI_Cart_create(from.comm, 1, &from.size, &periodic, 0, &made);
     keep_comm(line, made);
+  } else if (line.verb == "graph") {
+    keep_comm(line, make_graph(line, from));
   } else if (line.verb == "attribute") {
     int key = MPI_KEYVAL_INVALID;
     MPI_Comm_create_keyval(copy_attribute, delete_attribute, &key, nullptr);

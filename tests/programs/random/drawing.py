@@ -63,16 +63,20 @@ class Drawing:
     def call(self, thread: int, comm: str, mode: str, shuffle: str = "") -> bool:
         r = self.random
         words: dict[str, object] = {"comm": comm, "form": r.choice("uuuvvw"), "mode": mode}
-        words["length"] = r.choices(["small", "medium", "long"], [14, 3, 1])[0]
+        words["length"] = r.choices(["small", "medium", "border", "long"], [12, 3, 3, 1])[0]
         if r.random() < self.plain:
             words["plain"] = 1
         if r.random() < 0.15:
             words["in_place"] = 1
+        elif self.model.comms[comm].graph and r.random() < 0.8:
+            words["along"] = 1
         if mode == "blocking" and words["length"] == "small" and r.random() < 0.3:
             words["repeat"] = r.randint(2, self.most_repeats)
         if mode == "blocking" and words["length"] == "small" and self.long_rows > 0 and r.random() < 0.2:
             self.long_rows -= 1
             words |= {"repeat": r.choice([10000, 30000]), "plain": 1, "form": r.choice("uuuv")}
+        if mode == "blocking" and words["length"] == "border":
+            words["repeat"] = r.choice([3, 3, 60])  # at 60 calls with few blocks go another way
         if mode == "blocking" and words["length"] == "long" and self.shape.layouts:
             words["repeat"] = 8  # so that trials of other plans come about
         if mode != "blocking":
@@ -98,7 +102,7 @@ class Drawing:
         if len(self.model.comms) >= MOST_COMMS:
             return
         ranks, r = self.shape.ranks, self.random
-        verb = r.choices(MAKING, [3, 1, 4, 1, 2, 2, 2, 1])[0]
+        verb = r.choices(MAKING, [3, 1, 4, 1, 2, 2, 2, 1, 4])[0]
         words: dict[str, object] = {"from": self.comm_of(thread), "to": self.fresh("c")}
         inter = [name for name, comm in self.model.comms.items() if comm.inter and comm.thread == thread]
         if inter and r.random() < 0.3:

@@ -11,7 +11,8 @@ static int units(const Call* call, int s, int d) {
   if (call->kind == UNIFORM) return call->granule * call->most;
   if (call->in_place && s > d) return units(call, d, s);
   const uint64_t h = mixed(call->name, (uint64_t)(s * 4099 + d));
-  if (h % 4 == 0) return 0;
+  if (h % 4 < (call->sparse ? 3 : 1)) return 0;
+  if (call->border && (h >> 8) % 4 > 0) return call->granule * (call->most - (int)((h >> 16) % 2));
   return call->granule * (int)((h >> 8) % (uint64_t)(call->most + 1));
 }
 
@@ -34,8 +35,8 @@ static void render(const Exchange* e, const Side* side, int outgoing, unsigned c
   for (size_t i = 0; i < side->bytes; ++i) to[i] = gap(i);
   for (int p = 0; p < side->n; ++p) {
     const Layout* l = &side->layout[side->layouts == 1 ? 0 : p];
-    const int from = outgoing ? e->own : e->other + p;
-    const int dest = outgoing ? e->other + p : e->own;
+    const int from = outgoing ? e->own : side->peer[p];
+    const int dest = outgoing ? side->peer[p] : e->own;
     int index = 0;
     for (int c = 0; c < side->counts[p]; ++c) {
       unsigned char* item = to + side->origin + side->base[p] + c * l->extent;
@@ -52,7 +53,7 @@ uint64_t checksum_of(const Exchange* e) {
   const Signature* s = &e->call.signature;
   for (int p = 0; p < side->n; ++p) {
     const Layout* l = &side->layout[side->layouts == 1 ? 0 : p];
-    uint64_t sum = mixed(e->call.name + e->round, (uint64_t)((e->other + p) * 4099 + e->own));
+    uint64_t sum = mixed(e->call.name + e->round, (uint64_t)(side->peer[p] * 4099 + e->own));
     for (int c = 0; c < side->counts[p]; ++c) {
       const unsigned char* item = side->arena + side->origin + side->base[p] + c * l->extent;
       for (int k = 0; k < l->elements; ++k) {
@@ -111,19 +112,40 @@ static void lay_out(Side* side, Random* random, const Call* call) {
   side->buffer = side->arena + side->origin;
 }
 
-static Side make_side(Random* random, const Call* call, int own, int other, int n, int outgoing) {
+/* The ranks of all blocks of one side; that of rank 0 has the number `other`. */
+static int* peers_of(MPI_Comm comm, int along, int outgoing, int other, int* n) {
+  int ins = 0, outs = 0, weighted = 0;
+  if (along) MPI_Dist_graph_neighbors_count(comm, &ins, &outs, &weighted);
+  if (along) *n = outgoing ? outs : ins;
+  int* const peers = room((size_t)*n, sizeof(int));
+  for (int p = 0; p < *n; ++p) peers[p] = other + p;
+  if (!along) return peers;
+  int* const rest = room((size_t)(2 * (ins + outs)), sizeof(int));
+  int* const weights = rest + ins + outs;
+  MPI_Dist_graph_neighbors(comm, ins, outgoing ? rest : peers, weights, outs, outgoing ? peers : rest,
+                           weights + ins);
+  free(rest);
+  return peers;
+}
+
+static Side make_side(Random* random, const Call* call, int own, int* peer, int n, int outgoing) {
   Side side;
   memset(&side, 0, sizeof side);
   side.n = n;
-  side.layouts = call->kind == TYPED ? n : 1;
+  side.peer = peer;
+  side.layouts = call->kind == TYPED || n == 0 ? n : 1;
   side.layout = room((size_t)side.layouts, sizeof(Layout));
   side.types = room((size_t)n, sizeof(MPI_Datatype));
   side.counts = room((size_t)n, sizeof(int));
   side.displs = room((size_t)n, sizeof(int));
-  side.base = room((size_t)n, sizeof(long));
+  side.base = room((size_t)n, sizeof(MPI_Aint));
+  if (n == 0) { /* Open MPI wants as many bytes on both sides all the same */
+    side.types[0] = MPI_BYTE;
+    side.counts[0] = call->granule * call->most * call->signature.bytes;
+  }
   const int transposed = call->kind == UNIFORM && !call->dense && once_in(random, 5);
   for (int p = 0; p < n; ++p) {
-    const int all = outgoing ? units(call, own, other + p) : units(call, other + p, own);
+    const int all = outgoing ? units(call, own, peer[p]) : units(call, peer[p], own);
     Layout* l = &side.layout[side.layouts == 1 ? 0 : p];
     if (p == 0 || side.layouts > 1) {
       int part = call->kind == TYPED ? all : call->granule;
@@ -155,6 +177,7 @@ static void use_bottom(Side* side) {
 
 static void free_side(Side* side) {
   for (int i = 0; i < side->layouts; ++i) free_layout(&side->layout[i]);
+  free(side->peer);
   free(side->layout);
   free(side->types);
   free(side->counts);
@@ -164,51 +187,70 @@ static void free_side(Side* side) {
   memset(side, 0, sizeof *side);
 }
 
-static Call draw_call(const Wish* wish, int peers, uint64_t name, Random random) {
+/* Bytes of lines and pages, or of a part of some memory for each of so many ranks, in whole lines. */
+static int near_border(Random* random, int ranks) {
+  const int sizes[] = {32, 64, 104, 128, 512, 1024, 4096, 16384};
+  const int shared[] = {36 << 10, 132 << 10, 256 << 10, 64 << 10};
+  const int which = below(random, 16);
+  if (which < 8) return sizes[which];
+  const int lines = shared[which % 4] / (which < 12 ? ranks : ranks > 1 ? ranks - 1 : 1) / 64;
+  return 64 * (lines - (lines % 2 == 0 && once_in(random, 2) ? 1 : 0));
+}
+
+static Call draw_call(const Wish* wish, int ranks, uint64_t name, Random random) {
   Call call;
   memset(&call, 0, sizeof call);
   call.kind = wish->kind;
   call.signature = random_signature(&random);
   call.in_place = wish->in_place;
-  call.backwards = wish->mode == BLOCKING && !call.in_place;
+  call.along = wish->along;
+  call.backwards = wish->mode == BLOCKING && !call.in_place && !call.along;
   call.granule = 1 + below(&random, 4);
   call.most = below(&random, 6);
   /* Open MPI 4.1 posts a receive for such blocks, but sends nothing, or the other way round. */
-  call.empties = call.kind == UNIFORM ? below(&random, 3) : 0;
+  call.empties = call.kind == UNIFORM && !call.along ? below(&random, 3) : 0;
+  call.sparse = once_in(&random, 3);
   if (wish->length == MEDIUM) call.most = 1 + below(&random, 150);
   call.basic = wish->plain;
   call.dense = wish->plain;
-  if (wish->length == LONG && !(wish->layouts && wish->mode == BLOCKING && peers > 1)) call.dense = 1;
+  if (wish->length == LONG && !(wish->layouts && wish->mode == BLOCKING && ranks > 1)) call.dense = 1;
+  call.border = wish->length == BORDER;
+  if (call.border) call.dense = call.granule = 1;
   if (call.dense && call.signature.parts > 1) {
     call.signature.parts = 1;
     call.signature.bytes = call.signature.sizes[0];
   }
   if (wish->length == LONG)
     call.most = kLongBlock / call.granule / call.signature.bytes + 1 + below(&random, 500);
+  if (call.border)
+    call.most = near_border(&random, ranks) / call.granule / call.signature.bytes + below(&random, 3);
   call.name = mixed(random.state, name);
   return call;
 }
 
 Exchange make_exchange(const Wish* wish, MPI_Comm comm, uint64_t name, int second, Random draw, Random* own) {
   Exchange e;
-  int rank = 0, peers = 0, inter = 0;
+  int rank = 0, size = 0, peers = 0, inter = 0, other = 0;
   memset(&e, 0, sizeof e);
   e.comm = comm;
   MPI_Comm_rank(comm, &rank);
-  MPI_Comm_size(comm, &peers);
+  MPI_Comm_size(comm, &size);
   MPI_Comm_test_inter(comm, &inter);
+  peers = size;
   e.own = rank;
   if (inter) {
     e.own += second ? kGroup : 0;
-    e.other = second ? 0 : kGroup;
+    other = second ? 0 : kGroup;
     MPI_Comm_remote_size(comm, &peers);
   }
-  e.call = draw_call(wish, peers, name, draw);
+  e.call = draw_call(wish, inter ? size + peers : size, name, draw);
   if (!e.call.in_place) {
-    e.send = make_side(own, &e.call, e.own, e.other, peers, 1);
+    int* const to = peers_of(comm, wish->along, 1, other, &peers);
+    e.send = make_side(own, &e.call, e.own, to, peers, 1);
     if (!wish->plain && once_in(own, 12)) use_bottom(&e.send);
   }
-  e.recv = make_side(own, &e.call, e.own, e.other, peers, 0);
+  int* const from = peers_of(comm, wish->along, 0, other, &peers);
+  e.recv = make_side(own, &e.call, e.own, from, peers, 0);
   if (!wish->plain && once_in(own, 12)) use_bottom(&e.recv);
   return e;
 }
@@ -240,59 +282,31 @@ long long wrong_bytes(const Exchange* e) {
 
 /* ------------------------------------------------------------------ calls */
 
+#define FORMS(NAME, END, PLACES, ...)                                                                         \
+  (e->call.kind == UNIFORM  ? NAME##END(from, in_place ? 0 : s->counts[0], sendtype, r->buffer, r->counts[0], \
+                                        r->types[0], e->comm __VA_ARGS__)                                     \
+   : e->call.kind == RAGGED ? NAME##v##END(from, s->counts, s->displs, sendtype, r->buffer, r->counts,        \
+                                           r->displs, r->types[0], e->comm __VA_ARGS__)                       \
+                            : NAME##w##END(from, s->counts, s->PLACES, s->types, r->buffer, r->counts,        \
+                                           r->PLACES, r->types, e->comm __VA_ARGS__))
+#define CALL(ALL, ALONG, END, ...)                                          \
+  const Side *s = &e->send, *r = &e->recv;                                  \
+  const int in_place = e->call.in_place;                                    \
+  const void* from = in_place ? MPI_IN_PLACE : s->buffer;                   \
+  const MPI_Datatype sendtype = in_place ? MPI_DATATYPE_NULL : s->types[0]; \
+  return e->call.along ? FORMS(ALONG, END, base, __VA_ARGS__) : FORMS(ALL, END, displs, __VA_ARGS__)
+
 int call_blocking(const Exchange* e) {
-  const MPI_Comm comm = e->comm;
-  const Side *s = &e->send, *r = &e->recv;
-  const void* from = e->call.in_place ? MPI_IN_PLACE : s->buffer;
-  const int in_place = e->call.in_place;
-  switch (e->call.kind) {
-    case UNIFORM:
-      return MPI_Alltoall(from, in_place ? 0 : s->counts[0], in_place ? MPI_DATATYPE_NULL : s->types[0],
-                          r->buffer, r->counts[0], r->types[0], comm);
-    case RAGGED:
-      return MPI_Alltoallv(from, s->counts, s->displs, in_place ? MPI_DATATYPE_NULL : s->types[0], r->buffer,
-                           r->counts, r->displs, r->types[0], comm);
-    default:
-      return MPI_Alltoallw(from, s->counts, s->displs, s->types, r->buffer, r->counts, r->displs, r->types,
-                           comm);
-  }
+  CALL(MPI_Alltoall, MPI_Neighbor_alltoall, , );
 }
 
 int call_nonblocking(const Exchange* e, MPI_Request* request) {
-  const MPI_Comm comm = e->comm;
-  const Side *s = &e->send, *r = &e->recv;
-  const void* from = e->call.in_place ? MPI_IN_PLACE : s->buffer;
-  const int in_place = e->call.in_place;
-  switch (e->call.kind) {
-    case UNIFORM:
-      return MPI_Ialltoall(from, in_place ? 0 : s->counts[0], in_place ? MPI_DATATYPE_NULL : s->types[0],
-                           r->buffer, r->counts[0], r->types[0], comm, request);
-    case RAGGED:
-      return MPI_Ialltoallv(from, s->counts, s->displs, in_place ? MPI_DATATYPE_NULL : s->types[0], r->buffer,
-                            r->counts, r->displs, r->types[0], comm, request);
-    default:
-      return MPI_Ialltoallw(from, s->counts, s->displs, s->types, r->buffer, r->counts, r->displs, r->types,
-                            comm, request);
-  }
+  CALL(MPI_Ialltoall, MPI_Ineighbor_alltoall, , , request);
 }
 
 #ifdef Alltoall_init
 int call_init(const Exchange* e, MPI_Request* request) {
-  const MPI_Comm comm = e->comm;
-  const Side *s = &e->send, *r = &e->recv;
-  const void* from = e->call.in_place ? MPI_IN_PLACE : s->buffer;
-  const int in_place = e->call.in_place;
-  switch (e->call.kind) {
-    case UNIFORM:
-      return Alltoall_init(from, in_place ? 0 : s->counts[0], in_place ? MPI_DATATYPE_NULL : s->types[0],
-                           r->buffer, r->counts[0], r->types[0], comm, MPI_INFO_NULL, request);
-    case RAGGED:
-      return Alltoallv_init(from, s->counts, s->displs, in_place ? MPI_DATATYPE_NULL : s->types[0], r->buffer,
-                            r->counts, r->displs, r->types[0], comm, MPI_INFO_NULL, request);
-    default:
-      return Alltoallw_init(from, s->counts, s->displs, s->types, r->buffer, r->counts, r->displs, r->types,
-                            comm, MPI_INFO_NULL, request);
-  }
+  CALL(Alltoall, Neighbor_alltoall, _init, , MPI_INFO_NULL, request);
 }
 
 int has_persistent(void) {

@@ -9,9 +9,10 @@
 extern "C" {
 #endif
 
-/* MPI_Alltoall, v, w. */
+/* MPI_Alltoall, v, w, or of neighbours. */
 typedef enum { UNIFORM, RAGGED, TYPED } Kind;
-typedef enum { SMALL, MEDIUM, LONG } Length;
+/* BORDER: near sizes at which libraries divide the memory that ranks share. */
+typedef enum { SMALL, MEDIUM, LONG, BORDER } Length;
 typedef enum { BLOCKING, NONBLOCKING, PERSISTENT } Mode;
 
 /* What the program says of a call; the rest is drawn. */
@@ -20,6 +21,7 @@ typedef struct {
   Mode mode;
   Length length;
   int in_place;
+  int along;   /* the edges of a graph, which has one at most from each rank to each */
   int plain;   /* no derived types */
   int layouts; /* long blocks of blocking calls have derived types, too, which Open MPI 4.1 gets wrong */
 } Wish;
@@ -29,9 +31,11 @@ typedef struct {
   Kind kind;
   Signature signature;
   uint64_t name;
-  int granule, most, in_place;
-  int dense; /* no gaps within blocks: long ones with gaps are wrong in Open MPI, also between equal types */
-  int basic; /* only types of MPI's own */
+  int granule, most, in_place, along;
+  int border; /* blocks have about `most` units */
+  int sparse; /* most blocks are empty */
+  int dense;  /* no gaps within blocks: long ones with gaps are wrong in Open MPI, also between equal types */
+  int basic;  /* only types of MPI's own */
   int backwards; /* extents may be negative, whatever the counts: Open MPI's nonblocking calls then lose
                     blocks */
   int empties;   /* how many types without elements are given for an empty block */
@@ -40,10 +44,11 @@ typedef struct {
 /* One end of a call: n blocks in an arena. */
 typedef struct {
   int n, layouts; /* one, or one for each block */
+  int* peer;      /* number of the other rank of each block */
   Layout* layout;
   MPI_Datatype* types;
   int *counts, *displs;
-  long* base; /* of each block, in bytes, from the origin */
+  MPI_Aint* base; /* of each block, in bytes, from the origin */
   unsigned char* arena;
   size_t bytes;
   long origin;
@@ -53,8 +58,7 @@ typedef struct {
 typedef struct {
   MPI_Comm comm;
   Call call;
-  int own,
-      other; /* numbers of this rank and of rank 0 of those it talks with: two groups may be numbered apart */
+  int own; /* number of this rank: two groups may be numbered apart */
   Side send, recv;
   uint64_t round; /* of the data */
 } Exchange;

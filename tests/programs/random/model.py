@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from lines import Line
 
-MAKING = ["dup", "idup", "split", "split_shared", "create", "create_group", "inter", "ring"]
+MAKING = ["dup", "idup", "split", "split_shared", "create", "create_group", "inter", "ring", "graph"]
 # Lines in which MPI makes communicators, a window's too.
 MAKES = {*MAKING, "churn", "window"}
 
@@ -15,6 +15,7 @@ class Comm:
     thread: int
     inter: bool = False
     ring: bool = False
+    graph: bool = False
     errors_return: bool = False
     fixed: bool = False
     wildcards: bool = False  # it has had receives or probes that take any message,
@@ -98,7 +99,7 @@ class Model:
 
     def _dup(self, line: Line) -> bool:
         comm = self.own(line, "from")
-        return bool(comm) and self.add(line, inter=comm.inter, ring=comm.ring)
+        return bool(comm) and self.add(line, inter=comm.inter, ring=comm.ring, graph=comm.graph)
 
     def _idup(self, line: Line) -> bool:
         comm = self.own(line, "from")
@@ -131,6 +132,9 @@ class Model:
     def _ring(self, line: Line) -> bool:
         return self.make(line, ring=True)
 
+    def _graph(self, line: Line) -> bool:
+        return self.make(line, graph=True)
+
     def _free(self, line: Line) -> bool:
         comm = self.own(line)
         name = line.words["comm"]
@@ -160,14 +164,15 @@ class Model:
             return False
         if line.words.get("in_place") and line.words["mode"] != "blocking" and line.words["form"] != "u":
             return False  # Open MPI's hang, or report messages that are cut off
+        if line.words.get("along") and (line.words.get("in_place") or not comm.graph):
+            return False
         if line.words["mode"] == "blocking":
             return True
         if line.words["req"] in self.requests:
             return False
         persistent = line.words["mode"] == "persistent"
-        self.requests[line.words["req"]] = Request(
-            line.thread, line.words["comm"], "alltoall", line.words["form"] == "v", persistent, not persistent
-        )
+        ragged = line.words["form"] == "v" and not line.words.get("along")
+        self.requests[line.words["req"]] = Request(line.thread, line.words["comm"], "alltoall", ragged, persistent, not persistent)
         return True
 
     def _bad(self, line: Line) -> bool:
@@ -193,7 +198,7 @@ class Model:
 
     def _messages(self, line: Line) -> bool:
         comm = self.own(line)
-        if not comm or comm.inter or comm.ring or comm.tagged or line.words["req"] in self.requests:
+        if not comm or comm.inter or comm.ring or comm.graph or comm.tagged or line.words["req"] in self.requests:
             return False
         comm.wildcards = True
         self.requests[line.words["req"]] = Request(line.thread, line.words["comm"], "messages")
