@@ -197,7 +197,7 @@ static int near_border(Random* random, int ranks) {
   return 64 * (lines - (lines % 2 == 0 && once_in(random, 2) ? 1 : 0));
 }
 
-static Call draw_call(const Wish* wish, int peers, uint64_t name, Random random) {
+static Call draw_call(const Wish* wish, int ranks, uint64_t name, Random random) {
   Call call;
   memset(&call, 0, sizeof call);
   call.kind = wish->kind;
@@ -213,7 +213,7 @@ static Call draw_call(const Wish* wish, int peers, uint64_t name, Random random)
   if (wish->length == MEDIUM) call.most = 1 + below(&random, 150);
   call.basic = wish->plain;
   call.dense = wish->plain;
-  if (wish->length == LONG && !(wish->layouts && wish->mode == BLOCKING && peers > 1)) call.dense = 1;
+  if (wish->length == LONG && !(wish->layouts && wish->mode == BLOCKING && ranks > 1)) call.dense = 1;
   call.border = wish->length == BORDER;
   if (call.border) call.dense = call.granule = 1;
   if (call.dense && call.signature.parts > 1) {
@@ -223,26 +223,27 @@ static Call draw_call(const Wish* wish, int peers, uint64_t name, Random random)
   if (wish->length == LONG)
     call.most = kLongBlock / call.granule / call.signature.bytes + 1 + below(&random, 500);
   if (call.border)
-    call.most = near_border(&random, peers) / call.granule / call.signature.bytes + below(&random, 3);
+    call.most = near_border(&random, ranks) / call.granule / call.signature.bytes + below(&random, 3);
   call.name = mixed(random.state, name);
   return call;
 }
 
 Exchange make_exchange(const Wish* wish, MPI_Comm comm, uint64_t name, int second, Random draw, Random* own) {
   Exchange e;
-  int rank = 0, peers = 0, inter = 0, other = 0;
+  int rank = 0, size = 0, peers = 0, inter = 0, other = 0;
   memset(&e, 0, sizeof e);
   e.comm = comm;
   MPI_Comm_rank(comm, &rank);
-  MPI_Comm_size(comm, &peers);
+  MPI_Comm_size(comm, &size);
   MPI_Comm_test_inter(comm, &inter);
+  peers = size;
   e.own = rank;
   if (inter) {
     e.own += second ? kGroup : 0;
     other = second ? 0 : kGroup;
     MPI_Comm_remote_size(comm, &peers);
   }
-  e.call = draw_call(wish, peers, name, draw);
+  e.call = draw_call(wish, inter ? size + peers : size, name, draw);
   if (!e.call.in_place) {
     int* const to = peers_of(comm, wish->along, 1, other, &peers);
     e.send = make_side(own, &e.call, e.own, to, peers, 1);
