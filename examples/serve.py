@@ -6,7 +6,8 @@ POST /picture with a JSON object: prompt, and if wanted height, width, steps, se
 an adapter), output ("latent": numbers as .npy; else a PNG) and id. DELETE /picture/ID gives a request up. Requests wait in one line.
 
 Every rank carries out every request. One that fails, on whatever rank, is answered with an error in words (500), and the next one is
-carried out: dit_torch makes a pass that fails on one rank fail on all of them, so all that is left to do is to catch the error."""
+carried out: dit_torch makes a pass that fails on one rank fail on all of them, so all that is left to do is to catch the error, and to
+tell of those that come between passes."""
 
 from __future__ import annotations
 
@@ -93,6 +94,8 @@ class Server:
             dist.all_gather_object(every, words, group=self.control)
             # The others' words are about the one that failed first.
             failed = [one for one in every if one and "failed in its forward pass" not in one] or list(filter(None, every))
+            if failed:
+                dit_torch.give_up(self.pipe.transformer)  # also where it went well: all begin anew
             if self.job is not None:
                 self.known.pop(self.job.request["id"], None)
                 self.job.end(*((500, failed[0].encode()) if failed else (200, answer)))
@@ -104,7 +107,8 @@ class Server:
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
             dit_torch.report(self.pipe.transformer)  # raises where a GPU did not complete a pass
-        except Exception as error:  # who asked is told
+        except Exception as error:  # who asked is told, and the other ranks
+            dit_torch.give_up(self.pipe.transformer, error)
             return b"", f"{type(error).__name__}: {error}"
         return answer, ""
 

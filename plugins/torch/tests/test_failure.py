@@ -233,6 +233,32 @@ def test_a_hook_that_comes_before_ours() -> None:
             np.testing.assert_allclose(every, told["one"], rtol=0, atol=1e-5)
 
 
+def _between_passes() -> dict[str, Any]:
+    """A rank leaves a picture there: the other is in its next pass, or has come to none."""
+    model = tiny.flux(3)
+    one = _output(model)
+    dit_torch.enable(model)
+    every, told = [_output(model)], []
+    for comes in (True, False):
+        if dist.get_rank() == 1:
+            dit_torch.give_up(model, MemoryError("none is left on this rank"))
+        elif comes:
+            told.append(_told(lambda: _output(model)))
+        dist.barrier()
+        dit_torch.give_up(model)
+        every += [_output(model), _output(model)]
+    dit_torch.disable(model)
+    return {"one": one.numpy(), "every": [x.numpy() for x in every], "told": told}
+
+
+def test_a_rank_that_leaves_between_passes() -> None:
+    both = ranks.run(2, _between_passes)
+    _require_told(both[0]["told"][0], "MemoryError", False, 1)
+    for told in both:
+        for every in told["every"]:
+            np.testing.assert_allclose(every, told["one"], rtol=0, atol=1e-5)
+
+
 def _remembering() -> dict[str, Any]:
     """A lossy policy: what was sent before the failure is forgotten, on all ranks."""
     ranks.be_a_node()

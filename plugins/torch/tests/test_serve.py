@@ -59,7 +59,7 @@ def _pipe() -> Any:
     return pipe
 
 
-FAULTS = ("memory of rank 0", "memory of rank 1", "cancelled", "of no size")
+FAULTS = ("memory of rank 0", "after a pass of rank 1", "memory of rank 1", "cancelled", "of no size")
 
 
 def _requests(count: int) -> list[dict[str, Any]]:
@@ -86,14 +86,20 @@ def _requests(count: int) -> list[dict[str, Any]]:
 
 
 class _Faults:
-    """What befalls requests, by their names: before a module of the second pass."""
+    """What befalls requests, by their names: before a module of the second pass, or behind that pass."""
 
     def __init__(self, server: Any, where: nn.Module) -> None:
         self.server, self.passes, self.last = server, 0, ""
         where.register_forward_pre_hook(self._strike)
+        self.step, server.pipe.scheduler.step = server.pipe.scheduler.step, self._step
 
     def begin(self, request: dict[str, Any]) -> None:
         self.passes, self.last = 0, request["id"]
+
+    def _step(self, *given: Any, **named: Any) -> Any:
+        if self.passes == 2 and f"after a pass of rank {dist.get_rank()}" in self.last:
+            raise torch.OutOfMemoryError("none is left on this rank")
+        return self.step(*given, **named)
 
     def _strike(self, *_: Any) -> None:
         self.passes += 1

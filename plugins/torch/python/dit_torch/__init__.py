@@ -8,7 +8,7 @@ print(dit_torch.report(pipe.transformer))
 """
 
 from .compare import compare
-from .enable import disable, enable, new_image, set_steps, sum_gradients
+from .enable import disable, enable, give_up, new_image, set_steps, sum_gradients
 from .install import install, uninstall
 from .launch import init, launch
 from .report import Report, report
@@ -26,6 +26,7 @@ __all__ = [
     "disable_vae",
     "enable",
     "enable_vae",
+    "give_up",
     "init",
     "install",
     "launch",

@@ -49,6 +49,7 @@ class Enabled(NotCopied):
     whole: Group  # of all ranks; parallel's may be half of them
     guidance: GuidanceBranches | str  # of ranks that may be halved; else why they are not
     inputs: Inputs | None  # None: they are not compared
+    passes: Passes
     left: weakref.finalize[..., nn.Module]  # notes a transformer that is gone without disable()
     times: Times | None = field(default=None, init=False)  # of the last trace()
 
@@ -212,7 +213,9 @@ def enable(
         left = weakref.finalize(model, _gone.append, (split, whole))
         left.atexit = False
         choice = guidance or asked.no_halves
-        this = Enabled(split, family, plan, handles, originals, ours, follower, whole, choice, inputs, left)
+        this = Enabled(
+            split, family, plan, handles, originals, ours, follower, whole, choice, inputs, passes, left
+        )
         setattr(model, _STATE, this)
         undo.pop_all()
     return transformer
@@ -291,6 +294,15 @@ def new_image(transformer: nn.Module) -> None:
     this = enabled(transformer)
     if this.follower is not None:
         this.follower.forget()
+
+
+def give_up(transformer: nn.Module, error: BaseException | None = None) -> None:
+    """This rank has left a picture between forward passes, as by an error. Who waits for it in a pass fails
+    at once; all others call this, too, when they know, and the next pass begins anew. Waits for nobody.
+
+    :param error: that others are told
+    """
+    enabled(transformer).passes.give_up(error)
 
 
 def sum_gradients(transformer: nn.Module) -> None:

@@ -78,6 +78,12 @@ class Passes:
         for group in self.groups:
             group.fail(error)
 
+    def give_up(self, error: BaseException | None) -> None:
+        """The pass that others are in, or come to: this rank comes to none."""
+        if not self._under_way:
+            self._begun()
+        self.fail(error)
+
     def go_back(self) -> None:
         """A backward pass, whose errors nobody shows us: where it does not end the next pass says so."""
         self._goes_back = True
@@ -108,9 +114,7 @@ class Passes:
     @torch.compiler.disable
     def _end(self, output: Any) -> None:
         if output is None:
-            if not self._under_way:
-                self._begun()  # for others: a hook that comes before ours has failed
-            self.fail(sys.exc_info()[1])
+            self.give_up(sys.exc_info()[1])  # before it has begun, where a hook that comes before ours fails
             return
         try:
             for group in self.groups:
