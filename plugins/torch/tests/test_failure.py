@@ -23,6 +23,7 @@ import ranks
 import tiny
 from dit_torch._library import library
 
+NEEDS_LIBRARY = pytest.mark.skipif(library() is None, reason="it needs libdit_torch.so")
 SOON = 3.0  # seconds, of machines that are busy; the time limit is 300
 
 
@@ -302,7 +303,7 @@ def _remembering() -> dict[str, Any]:
     return {"first": first, "again": again, "told": told}
 
 
-@pytest.mark.skipif(library() is None, reason="policies need libdit_torch.so")
+@NEEDS_LIBRARY
 def test_a_policy_forgets_what_it_sent() -> None:
     for rank, told in enumerate(ranks.run(2, _remembering)):
         _require_told(told["told"], "MemoryError", rank == 1, 1)
@@ -355,7 +356,7 @@ def _left_off() -> list[bool]:
     return told
 
 
-@pytest.mark.skipif(library() is None, reason="policies need libdit_torch.so")
+@NEEDS_LIBRARY
 def test_a_policy_is_timed_after_a_failure() -> None:
     assert ranks.run(2, _left_off) == [[True] * 4] * 2
 
@@ -383,6 +384,41 @@ def test_other_models_of_the_same_ranks_go_on() -> None:
         for one, every in zip(told["ones"], told["every"], strict=True):
             np.testing.assert_allclose(every, one, rtol=0, atol=1e-5)
         assert all("exchange" in report for report in told["reports"])
+
+
+def _one_pass_more(meet: bool) -> dict[str, Any]:
+    """On one rank, while another model of these ranks stays: what others do next is to enable models.
+
+    :param meet: before that; else they wait there when the pass fails
+    """
+    model, beside = tiny.flux(3), tiny.flux(3)
+    one = _output(model)
+    dit_torch.enable(beside, timeout_seconds=3)
+    dit_torch.enable(model, timeout_seconds=3)
+    every = [_output(model)]
+    if dist.get_rank() == 1:
+        assert _told(lambda: _output(model))[0] != "nothing"
+    if meet:
+        dist.barrier()
+    for _ in range(2):
+        dit_torch.disable(model)
+        dit_torch.enable(model, timeout_seconds=3)
+        every += [_output(model), _output(beside)]
+    dit_torch.disable(model)
+    dit_torch.disable(beside)
+    return {"one": one.numpy(), "every": [x.numpy() for x in every]}
+
+
+@pytest.mark.parametrize(
+    ("alone", "meet"),
+    [(True, True)] + [pytest.param(False, meet, marks=NEEDS_LIBRARY) for meet in (True, False)],
+)
+def test_a_rank_that_makes_one_pass_more(alone: bool, meet: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if alone:
+        monkeypatch.setattr(dit_torch.group, "library", lambda: None)
+    for told in ranks.run(2, _one_pass_more, meet):
+        for every in told["every"]:
+            np.testing.assert_allclose(every, told["one"], rtol=0, atol=1e-5)
 
 
 def _decides_differently() -> str:
