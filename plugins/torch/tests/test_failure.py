@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import os
 import signal
@@ -226,7 +227,8 @@ def _in_a_hook(error: type[BaseException], before: bool, compiled: bool) -> dict
     every, told = [_output(model)], []
     for on in ((1,), (0, 1)):
         refused[0] = dist.get_rank() in on
-        told.append(_told(lambda: _output(model) if before or on[1:] else _two_passes(model)))
+        passes = _output if before or on == (0, 1) else _two_passes
+        told.append(_told(functools.partial(passes, model)))
         dist.barrier()  # the others are told by this pass, not by the next one
         refused[0] = False
         every += [_output(model), _output(model)]

@@ -165,7 +165,7 @@ class Group:
             raise
 
     def begin_anew(self) -> None:
-        """Where a rank has failed, which others may not have noticed: they came to no pass since. Collective."""
+        """Where a rank has failed, which others may not have noticed: they came to no pass. Collective."""
         with contextlib.suppress(Abandoned):
             self.alarm.look()
             if not self.failed:
