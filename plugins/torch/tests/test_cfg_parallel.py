@@ -447,6 +447,25 @@ def _enable_twice() -> None:
     dit_torch.disable(dit_torch.enable(model))
 
 
+def _given_none() -> tuple[list[str], bool]:
+    model, told = tiny.qwenimage(3), []
+    dit_torch.enable(model, cfg_parallel=True, compare=False)
+    for given in ({}, {"hidden_states": None}):
+        try:
+            model(**given)
+        except TypeError as error:
+            told.append(str(error))
+    with torch.no_grad():
+        after = _call(model, **tiny.qwenimage_inputs())
+    dit_torch.disable(model)
+    return told, bool(after.isfinite().all())
+
+
+def test_a_pass_without_latents_is_refused_in_words() -> None:
+    for told, after in ranks.run(2, _given_none):
+        assert told == ["hidden_states = None: expected a tensor"] * 2 and after
+
+
 def test_an_odd_number_of_ranks_is_refused() -> None:
     ranks.run(3, _enable_twice)
 

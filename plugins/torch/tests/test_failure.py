@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import functools
 import gc
 import os
 import signal
@@ -22,6 +24,7 @@ import ranks
 import tiny
 from dit_torch._library import library
 
+NEEDS_LIBRARY = pytest.mark.skipif(library() is None, reason="it needs libdit_torch.so")
 SOON = 3.0  # seconds, of machines that are busy; the time limit is 300
 
 
@@ -90,6 +93,7 @@ def _require_told(told: list[tuple[str, float]], own: str, failing: bool, on: in
         (2, "single_transformer_blocks.0.attn.to_q", "pipelined", KeyboardInterrupt, True),
         (3, "proj_out", "flat", RuntimeError, False),  # the others wait for the output
         (2, "", "flat", ValueError, True),  # before anything else of the pass
+        (2, "", "flat", asyncio.CancelledError, False),
     ],
 )
 def test_all_ranks_fail_at_once_and_go_on(
@@ -203,32 +207,55 @@ def test_halves_fail_together(size: int, on: int, steps: int, branch: int) -> No
         assert rank == on or "failed" in told["told"][0]
 
 
-def _before_ours() -> dict[str, Any]:
-    """A hook that was there before enable(), and what it refuses on one rank only; then on both."""
+def _in_a_hook(error: type[BaseException], before: bool, compiled: bool) -> dict[str, Any]:
+    """A hook on the model that was there before enable(), and what it refuses on one rank only; then on both.
+
+    :param before: forward(); else behind it
+    """
     model, refused = tiny.flux(3), [False]
 
     def refuse(*_: Any) -> None:
         if refused[0]:
-            raise MemoryError("none is left on this rank")
+            raise error("none is left on this rank")
 
-    model.register_forward_pre_hook(refuse)
+    register = model.register_forward_pre_hook if before else model.register_forward_hook
+    register(torch.compiler.disable(refuse))
     one = _output(model)
     dit_torch.enable(model)
+    if compiled:
+        model.compile(fullgraph=True, backend="eager")
     every, told = [_output(model)], []
     for on in ((1,), (0, 1)):
         refused[0] = dist.get_rank() in on
-        told.append(_told(lambda: _output(model)))
+        passes = _output if before or on == (0, 1) else _two_passes
+        told.append(_told(functools.partial(passes, model)))
         dist.barrier()  # the others are told by this pass, not by the next one
         refused[0] = False
         every += [_output(model), _output(model)]
     dit_torch.disable(model)
+    every.append(_output(model))
     return {"one": one.numpy(), "every": [x.numpy() for x in every], "told": told}
 
 
-def test_a_hook_that_comes_before_ours() -> None:
-    for rank, told in enumerate(ranks.run(2, _before_ours)):
-        _require_told(told["told"][0], "MemoryError", rank == 1, 1)
-        assert told["told"][1][0].startswith("MemoryError")
+def _two_passes(model: nn.Module) -> None:
+    """Behind a pass who waits for nobody hears nothing of what fails on others: in the next one it does."""
+    for _ in range(2):
+        _output(model)
+
+
+@pytest.mark.parametrize(
+    ("error", "before", "compiled"),
+    [
+        (MemoryError, True, False),
+        (KeyboardInterrupt, True, False),
+        (KeyboardInterrupt, False, False),
+        (KeyboardInterrupt, True, True),
+    ],
+)
+def test_a_hook_on_the_model(error: type[BaseException], before: bool, compiled: bool) -> None:
+    for rank, told in enumerate(ranks.run(2, _in_a_hook, error, before, compiled)):
+        _require_told(told["told"][0], error.__name__, rank == 1, 1)
+        assert told["told"][1][0].startswith(error.__name__)
         for every in told["every"]:
             np.testing.assert_allclose(every, told["one"], rtol=0, atol=1e-5)
 
@@ -278,7 +305,7 @@ def _remembering() -> dict[str, Any]:
     return {"first": first, "again": again, "told": told}
 
 
-@pytest.mark.skipif(library() is None, reason="policies need libdit_torch.so")
+@NEEDS_LIBRARY
 def test_a_policy_forgets_what_it_sent() -> None:
     for rank, told in enumerate(ranks.run(2, _remembering)):
         _require_told(told["told"], "MemoryError", rank == 1, 1)
@@ -331,7 +358,7 @@ def _left_off() -> list[bool]:
     return told
 
 
-@pytest.mark.skipif(library() is None, reason="policies need libdit_torch.so")
+@NEEDS_LIBRARY
 def test_a_policy_is_timed_after_a_failure() -> None:
     assert ranks.run(2, _left_off) == [[True] * 4] * 2
 
@@ -359,6 +386,41 @@ def test_other_models_of_the_same_ranks_go_on() -> None:
         for one, every in zip(told["ones"], told["every"], strict=True):
             np.testing.assert_allclose(every, one, rtol=0, atol=1e-5)
         assert all("exchange" in report for report in told["reports"])
+
+
+def _one_pass_more(meet: bool) -> dict[str, Any]:
+    """On one rank, while another model of these ranks stays: what others do next is to enable models.
+
+    :param meet: before that; else they wait there when the pass fails
+    """
+    model, beside = tiny.flux(3), tiny.flux(3)
+    one = _output(model)
+    dit_torch.enable(beside, timeout_seconds=3)
+    dit_torch.enable(model, timeout_seconds=3)
+    every = [_output(model)]
+    if dist.get_rank() == 1:
+        assert _told(lambda: _output(model))[0] != "nothing"
+    if meet:
+        dist.barrier()
+    for _ in range(2):
+        dit_torch.disable(model)
+        dit_torch.enable(model, timeout_seconds=3)
+        every += [_output(model), _output(beside)]
+    dit_torch.disable(model)
+    dit_torch.disable(beside)
+    return {"one": one.numpy(), "every": [x.numpy() for x in every]}
+
+
+@pytest.mark.parametrize(
+    ("alone", "meet"),
+    [(True, True)] + [pytest.param(False, meet, marks=NEEDS_LIBRARY) for meet in (True, False)],
+)
+def test_a_rank_that_makes_one_pass_more(alone: bool, meet: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if alone:
+        monkeypatch.setattr(dit_torch.group, "library", lambda: None)
+    for told in ranks.run(2, _one_pass_more, meet):
+        for every in told["every"]:
+            np.testing.assert_allclose(every, told["one"], rtol=0, atol=1e-5)
 
 
 def _decides_differently() -> str:

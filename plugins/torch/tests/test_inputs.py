@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -71,6 +72,13 @@ DIFFERENT: dict[str, tuple[str, str, Any, Any]] = {
     "NaN": ("flux", "guidance", _nan(1), _nan(2)),
     "scale": ("flux", "joint_attention_kwargs", {"scale": 1.0}, {"scale": 0.5}),
     "only one": ("flux", "joint_attention_kwargs", {"scale": 1.0}, None),
+    "numpy": ("flux", "joint_attention_kwargs", {"own": np.arange(3)[::-1]}, {"own": np.arange(3)}),
+    "numpy's words": (
+        "flux",
+        "joint_attention_kwargs",
+        {"own": np.array(["a", "b"])},
+        {"own": np.array(["a", "c"])},
+    ),
     "mask": ("qwenimage", "encoder_hidden_states_mask", _MASK, _changed(_MASK, (1, 2), False)),
     "no mask": ("qwenimage", "encoder_hidden_states_mask", torch.ones_like(_MASK), None),
     "transposed": ("qwenimage", "img_shapes", [[(1, 4, 5)]] * 2, [[(1, 5, 4)]] * 2),
@@ -78,7 +86,7 @@ DIFFERENT: dict[str, tuple[str, str, Any, Any]] = {
 
 
 # A program's own graph is traced before what it is given is compared, and for these another one is.
-TRACED = ("type", "shape", "scale", "only one", "no mask", "transposed")
+TRACED = ("type", "shape", "scale", "only one", "numpy", "numpy's words", "no mask", "transposed")
 
 
 def _differently(first: bool, compiled: Callable[[nn.Module], Any] = lambda m: m) -> dict[str, Any]:
@@ -213,6 +221,27 @@ def _given_none() -> list[str]:
 def test_a_pass_without_tensors_is_refused_in_words() -> None:
     for words, after in ranks.run(2, _given_none):
         assert words.startswith("no argument of forward() is a tensor: expected some of hidden_states, ")
+        assert after == ""
+
+
+def _given_no_plain_bits() -> list[str]:
+    model, told = dit_torch.enable(tiny.flux(3)), []
+    nested = torch.nested.nested_tensor([torch.zeros(2), torch.ones(3)], layout=torch.jagged)
+    for x in (torch.eye(7, 3).to_sparse(), torch.eye(7, 3).to_sparse_csr(), nested):
+        try:
+            _output(model, _FLUX | {"txt_ids": x})
+        except TypeError as error:
+            told.append(str(error))
+    told.append(_told(model, _FLUX))
+    dit_torch.disable(model)
+    return told
+
+
+def test_tensors_that_are_not_plain_are_refused_in_words() -> None:
+    for *told, after in ranks.run(2, _given_no_plain_bits):
+        kinds = ("torch.sparse_coo", "torch.sparse_csr", "nested")
+        for words, kind in zip(told, kinds, strict=True):
+            assert words.startswith(f"txt_ids is a tensor that is {kind}: expected a dense one")
         assert after == ""
 
 

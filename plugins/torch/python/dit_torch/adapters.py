@@ -35,7 +35,7 @@ class Adapters:
         others = not same or any(configs[name] is not self._configs[name] for name in configs)
         if again or others:
             self._configs = dict(configs)
-            self._layers = [module for module in self.model.modules() if _is_layer(module)]
+            self._layers = [module for module in every_module(self.model) if _is_layer(module)]
         now = [_state(layer) for layer in self._layers]
         if now == self._known and not others:
             return False, False
@@ -52,8 +52,19 @@ class Adapters:
         }
 
 
+def every_module(model: nn.Module) -> list[nn.Module]:
+    """As modules() gives them, in less time."""
+    found, waiting = {}, [model]
+    while waiting:
+        module = waiting.pop()
+        if module is not None and module not in found:
+            found[module] = None
+            waiting.extend(reversed(module._modules.values()))
+    return list(found)
+
+
 def _is_layer(module: Any) -> bool:
-    return hasattr(module, "base_layer") and isinstance(getattr(module, "merged_adapters", None), list)
+    return "base_layer" in module._modules and isinstance(getattr(module, "merged_adapters", None), list)
 
 
 def _state(layer: Any) -> tuple[Any, ...]:

@@ -96,7 +96,10 @@ class GuidanceBranches:
     @torch.compiler.disable
     def _decide(self, given: dict[str, Any]) -> None:
         """Who computes the call: before its inputs are split."""
-        self.size = Size(given["hidden_states"].shape, given["hidden_states"].dtype)
+        x = given.get("hidden_states")
+        if not isinstance(x, Tensor):
+            raise TypeError(f"hidden_states = {x!r}: expected a tensor")
+        self.size = Size(x.shape, x.dtype)
         # What goes from half to half in two calls is one tensor.
         call = Call(self.context if self.context in BRANCHES and not self._several else None, self.size)
         if self.whole is None:

@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ._library import library
 
+_PLAIN = (Tensor, torch.nn.Parameter)
 _PIECE = 1 << 20  # words that are digested at once: what is computed on the way is no larger
 # Odd, as multiplying by them loses nothing; of 64 bits, as torch's signed integers have them.
 _PLACE, _FIRST, _SECOND = (
@@ -23,10 +24,13 @@ def digests(tensors: Sequence[Tensor]) -> Tensor:
     different but by chance. Strides make no difference, nor does the device. The host waits for nothing."""
     if not tensors:
         return torch.zeros(0, dtype=torch.int64)
-    plain = [x.detach().resolve_conj().resolve_neg() for x in tensors]
-    if library() is not None:
-        return torch.ops.dit.digests(plain)
-    return torch.stack([_digest(_words(x)) for x in plain])
+    plain = list(tensors)
+    with torch.no_grad():
+        if any(map(Tensor.is_conj, plain)) or any(map(Tensor.is_neg, plain)):
+            plain = [x.resolve_conj().resolve_neg() for x in plain]
+        if library() is not None:
+            return torch.ops.dit.digests(plain)
+        return torch.stack([_digest(_words(x)) for x in plain])
 
 
 def digest(x: Tensor) -> Tensor:
@@ -56,6 +60,10 @@ def has_bits(x: Tensor) -> bool:
 def plain_parts(x: Tensor) -> Iterator[Tensor]:
     """The tensors of which one of a class of its own is made, as quantised ones are; itself, if it is plain.
     None of a tensor of which each rank has another part, as it should."""
+    if type(x) in _PLAIN:
+        if has_bits(x):
+            yield x
+        return
     if type(x).__name__ in ("DTensor", "FlatParameter") or hasattr(x, "_local_tensor"):
         return
     if is_traceable_wrapper_subclass(x):
@@ -67,7 +75,7 @@ def plain_parts(x: Tensor) -> Iterator[Tensor]:
 
 def described(x: Tensor) -> str:
     """What can be told of it without its bits."""
-    kind = "" if type(x) in (Tensor, torch.nn.Parameter) else f" ({type(x).__name__})"
+    kind = "" if type(x) in _PLAIN else f" ({type(x).__name__})"
     return f"{'x'.join(map(str, x.shape)) or 'one number'} of {str(x.dtype).removeprefix('torch.')}{kind}"
 
 

@@ -58,10 +58,18 @@ class Given:
         elif isinstance(value, (set, frozenset)):
             self.words[name] = str(sorted(map(repr, value)))
         elif hasattr(value, "__array__"):  # numpy's
-            self.tensors[name] = torch.as_tensor(value)
+            self._add_array(name, value)
         elif dataclasses.is_dataclass(value):
             for part in dataclasses.fields(value):
                 self.add(f"{name}.{part.name}", getattr(value, part.name))
+
+    def _add_array(self, name: str, value: Any) -> None:
+        if torch.compiler.is_compiling():
+            self.tensors[name] = torch.as_tensor(value)
+        elif value.__array__().dtype.kind in "biufc":
+            self.tensors[name] = torch.as_tensor(value.__array__().copy())  # torch knows no negative strides
+        else:
+            self.add(name, value.__array__().tolist())
 
     def flat(self) -> tuple[Any, ...]:
         """As an operator takes it."""

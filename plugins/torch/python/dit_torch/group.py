@@ -164,6 +164,16 @@ class Group:
             self.fail(error)
             raise
 
+    def begin_anew(self) -> None:
+        """Where a rank has failed, which others may not have noticed: they came to no pass. Collective."""
+        with contextlib.suppress(Abandoned):
+            self.alarm.look()
+            if not self.failed:
+                self.gather(None)  # while a rank comes that may fail before
+                return
+        self.failed = True
+        self.recover()
+
     def recover(self) -> None:
         """After a failure, which each rank has had: what they left under way is given up. Collective."""
         self._count_failure()
@@ -271,12 +281,13 @@ class Group:
             self.failed = True
             raise
         except RuntimeError as error:
-            self.failed = True
-            raise RuntimeError(
+            problem = RuntimeError(
                 "ranks did not all come to an agreement within the time limit, or one of them failed, or "
                 "something (a forward that was patched, a hook, a cache) decides differently on them: "
                 f"{error}{who_ended(self._processes)}"
-            ) from error
+            )
+            self.fail(problem)
+            raise problem from error
 
     def agree(self, values: dict[str, object]) -> None:
         """Fails on all ranks unless they all give the same values. Collective."""
@@ -382,8 +393,8 @@ def take(
     if group is not None and not group.lives:
         group.close()
         group, users = None, 0
-    if group is not None and group.failed:
-        group.recover()
+    if group is not None:
+        group.begin_anew()
     group = group or Group(process_group, timeout_seconds, parts)
     _open[key] = (group, users + 1)
     return group

@@ -70,6 +70,13 @@ class Inputs:
         """The arguments of a pass that begins, compared. Collective."""
         named = dict(zip(self._names, args, strict=False)) | kwargs
         given = taken_apart(named, self._names)
+        for name, one in given.tensors.items():
+            if one.is_nested or one.layout != torch.strided:
+                kind = "nested" if one.is_nested else one.layout
+                raise TypeError(
+                    f"{name} is a tensor that is {kind}: expected a dense one, whose bits ranks compare, or "
+                    "dit_torch.enable(..., compare=False)"
+                )
         tensors = (n for n in ("hidden_states", *self._names) if isinstance(named.get(n), Tensor))
         carrier = next(tensors, "")
         if not carrier:

@@ -7,7 +7,6 @@ on all of them, with nothing under way, whatever the first failure was: no memor
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -39,9 +38,11 @@ class Passes:
 
     def surround(self, model: nn.Module) -> None:
         """After all others that change what forward() does."""
-        self._handles.append(Patch(model, "forward", self._around(model, model.forward)))
-        # A hook sees what happens around forward(), too, but Exceptions only.
-        self._handles.append(model.register_forward_hook(self._ended, always_call=True))
+        self._handles.append(Patch(model, "forward", self._past_hooks(model, model.forward)))
+        # What __call__ is for torch: hooks and forward(). torch's own hook for failures sees Exceptions only.
+        for name in ("_call_impl", "_compiled_call_impl"):
+            if getattr(model, name) is not None:
+                self._handles.append(Patch(model, name, self._around(getattr(model, name))))
 
     def remove(self) -> None:
         for handle in reversed(self._handles):
@@ -92,34 +93,30 @@ class Passes:
     def _came_back(self) -> None:
         self._goes_back = False
 
-    def _around(self, model: nn.Module, original: Any) -> Any:
+    def _past_hooks(self, model: nn.Module, original: Any) -> Any:
         def forward(*args: Any, **kwargs: Any) -> Any:
-            if torch.compiler.is_compiling():  # in a graph of the program's
-                return original(*args, **kwargs)
-            if self._handles and not self._under_way:  # past the model's hooks, which split and compare
-                return model(*args, **kwargs)
-            try:
-                return original(*args, **kwargs)
-            except BaseException as error:
-                self.fail(error)
-                raise
+            if self._handles and not self._under_way and not torch.compiler.is_compiling():
+                return model(*args, **kwargs)  # the model's hooks split and compare
+            return original(*args, **kwargs)
 
         return no_graph_alone(forward)  # what it calls is compiled
 
-    @no_graph_alone
-    def _ended(self, module: nn.Module, args: Any, output: Any) -> None:
-        if not torch.compiler.is_compiling():
-            self._end(output)
+    def _around(self, original: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_compiling():  # in a graph of the program's
+                return original(*args, **kwargs)
+            try:
+                output = original(*args, **kwargs)
+                self._end()
+            except BaseException as error:
+                self.give_up(error)  # before it has begun, where a hook that comes before ours fails
+                raise
+            return output
+
+        return no_graph_alone(call)
 
     @torch.compiler.disable
-    def _end(self, output: Any) -> None:
-        if output is None:
-            self.give_up(sys.exc_info()[1])  # before it has begun, where a hook that comes before ours fails
-            return
-        try:
-            for group in self.groups:
-                group.check()
-        except RuntimeError as error:
-            self.fail(error)
-            raise
+    def _end(self) -> None:
+        for group in self.groups:
+            group.check()
         self._under_way = False

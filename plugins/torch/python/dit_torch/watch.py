@@ -83,11 +83,7 @@ class Watch:
     @torch.compiler.disable
     def _begin(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.passes.begin()
-        try:
-            return self._check(model, args, kwargs)
-        except BaseException as error:
-            self.passes.fail(error)
-            raise
+        return self._check(model, args, kwargs)
 
     def _what_to_do(self, found: str) -> str:
         if found in self.known:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .adapters import Adapters
+from .adapters import Adapters, every_module
 from .difference import Fact, difference
 from .digest import described, digest, digests, digests_on_host, plain_parts, word
 from .group import Group
@@ -67,11 +67,12 @@ class Weights:
         begins = self._begins(given)
         changed, fused = self.adapters.look(again=begins)
         if begins:
-            before, self._versions = self._versions, _versions(self.model)
+            there = _there(self.model)
+            before, self._versions = self._versions, (len(there), sum(map(_version, there)))
             fused = fused or before != self._versions
-            there = (x for x in (*self.model.parameters(), *self.model.buffers()) if not x.is_meta)
-            parts = (part for x in there for part in plain_parts(x))
-            self._rows = _digest((part[:1] if part.dim() > 0 else part for part in parts), device)
+            with torch.no_grad():
+                parts = (part for x in there if not x.is_meta for part in plain_parts(x))
+                self._rows = _digest((part[:1] if part.dim() > 0 else part for part in parts), device)
         if fused:
             self._bits.clear()
         if begins or changed:
@@ -80,7 +81,8 @@ class Weights:
         for adapters in (False, True):
             if adapters not in self._bits:
                 own = self.adapters.tensors()
-                chosen = (x for _, x in _tensors(self.model) if (id(x) in own) == adapters)
+                every = _tensors(self.model) if own or not adapters else ()
+                chosen = (x for _, x in every if (id(x) in own) == adapters)
                 self._bits[adapters] = _digest((part for x in chosen for part in plain_parts(x)), device)
         return self._bits[True] + self._bits[False] + self._rows.to(device) + self._words
 
@@ -117,10 +119,15 @@ def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
                 yield f"{path}.{name}" if path else name, found
 
 
-def _versions(model: nn.Module) -> tuple[int, int]:
-    """How many tensors there are, and how often they were written to."""
-    versions = [_version(x) for x in (*model.parameters(), *model.buffers())]
-    return len(versions), sum(versions)
+def _there(model: nn.Module) -> list[Tensor]:
+    """Parameters and buffers, without their names, which take most of the time."""
+    return [
+        x
+        for module in every_module(model)
+        for own in (module._parameters, module._buffers)
+        for x in own.values()
+        if x is not None
+    ]
 
 
 def _version(x: Any) -> int:
