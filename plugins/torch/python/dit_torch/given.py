@@ -66,10 +66,12 @@ class Given:
     def _add_array(self, name: str, value: Any) -> None:
         if torch.compiler.is_compiling():
             self.tensors[name] = torch.as_tensor(value)
-        elif value.__array__().dtype.kind in "biufc":
-            self.tensors[name] = torch.as_tensor(value.__array__().copy())  # torch knows no negative strides
+            return
+        array = value.__array__()
+        if array.dtype.kind in "biufc":
+            self.tensors[name] = torch.as_tensor(array.copy())  # torch knows no negative strides
         else:
-            self.add(name, value.__array__().tolist())
+            self.add(name, array.tolist())
 
     def flat(self) -> tuple[Any, ...]:
         """As an operator takes it."""
