@@ -65,7 +65,7 @@ def _require_right(what: str, found: Tensor, one: Tensor) -> None:
 
 def check_failure(check: Check) -> None:
     given = _given(check)
-    for how in ("eager", "blocks compiled", "halves"):
+    for how in ("halves", "eager", "blocks compiled"):  # by halves nothing else is exchanged
         if how == "halves" and check.size % 2 != 0:
             continue
         model = tiny.flux(4).to(check.device)

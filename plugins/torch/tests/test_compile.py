@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from torch._dynamo.utils import counters
 
 import dit_torch
+import dit_torch.group
 import ranks
 import tiny
 
@@ -152,3 +154,29 @@ def _gradients(how: str) -> list[float]:
 def test_training(how: str) -> None:
     for far in ranks.run(2, _gradients, how):
         assert max(far) < 1e-5, far
+
+
+def _differs_compiled() -> str:
+    """What a rank does when a compiled pass fails is not compiled: it would not wait for a GPU."""
+
+    def finish_passes(self: Any) -> None:
+        torch._dynamo.graph_break()
+
+    dit_torch.group.Group._finish_passes = finish_passes  # type: ignore[method-assign]
+    model = tiny.flux(3)
+    dit_torch.enable(model)
+    call = torch.compile(model, fullgraph=True, backend="aot_eager")
+    given = tiny.flux_inputs()
+    words = "nothing"
+    with torch.no_grad():
+        call(**given, return_dict=False)
+        try:
+            call(**given | {"guidance": given["guidance"] + dist.get_rank()}, return_dict=False)
+        except ValueError as error:
+            words = str(error)
+    return words
+
+
+def test_a_compiled_pass_that_fails() -> None:
+    for words in ranks.run(2, _differs_compiled):
+        assert words.startswith("guidance differs between ranks 0 and 1"), words

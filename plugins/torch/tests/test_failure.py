@@ -388,15 +388,16 @@ def test_other_models_of_the_same_ranks_go_on() -> None:
         assert all("exchange" in report for report in told["reports"])
 
 
-def _one_pass_more(meet: bool) -> dict[str, Any]:
+def _one_pass_more(meet: bool, halves: bool) -> dict[str, Any]:
     """On one rank, while another model of these ranks stays: what others do next is to enable models.
 
     :param meet: before that; else they wait there when the pass fails
     """
+    enable = functools.partial(dit_torch.enable, cfg_parallel=halves, timeout_seconds=3)
     model, beside = tiny.flux(3), tiny.flux(3)
     one = _output(model)
-    dit_torch.enable(beside, timeout_seconds=3)
-    dit_torch.enable(model, timeout_seconds=3)
+    enable(beside)
+    enable(model)
     every = [_output(model)]
     if dist.get_rank() == 1:
         assert _told(lambda: _output(model))[0] != "nothing"
@@ -404,7 +405,7 @@ def _one_pass_more(meet: bool) -> dict[str, Any]:
         dist.barrier()
     for _ in range(2):
         dit_torch.disable(model)
-        dit_torch.enable(model, timeout_seconds=3)
+        enable(model)
         every += [_output(model), _output(beside)]
     dit_torch.disable(model)
     dit_torch.disable(beside)
@@ -415,10 +416,13 @@ def _one_pass_more(meet: bool) -> dict[str, Any]:
     ("alone", "meet"),
     [(True, True)] + [pytest.param(False, meet, marks=NEEDS_LIBRARY) for meet in (True, False)],
 )
-def test_a_rank_that_makes_one_pass_more(alone: bool, meet: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("halves", [False, True])
+def test_a_rank_that_makes_one_pass_more(
+    alone: bool, meet: bool, halves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if alone:
         monkeypatch.setattr(dit_torch.group, "library", lambda: None)
-    for told in ranks.run(2, _one_pass_more, meet):
+    for told in ranks.run(2, _one_pass_more, meet, halves):
         for every in told["every"]:
             np.testing.assert_allclose(every, told["one"], rtol=0, atol=1e-5)
 

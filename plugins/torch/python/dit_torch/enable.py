@@ -231,7 +231,10 @@ def _taken(undo: ExitStack, *what: Any) -> Group:
 def _halves(undo: ExitStack, whole: Group, seconds: float) -> Halves:
     """With the group of this rank's half. Collective."""
     halves = Halves(whole)
-    halves.groups.append(whole.together(lambda: _taken(undo, halves.half, seconds, halves.parts)))
+    half = whole.together(lambda: _taken(undo, halves.half, seconds, halves.parts))
+    halves.groups.append(half)
+    if half not in whole.within:
+        whole.within.append(half)
     return halves
 
 

@@ -69,9 +69,10 @@ class Group:
     :ivar library: libdit_torch.so; None: torch.distributed alone carries the exchanges
     :ivar is_open: the library carries exchanges of these ranks
     :ivar failed: a rank has left a forward pass, or did not come: before the next one they recover()
-    :ivar on_device: there are, or were, exchanges on GPUs
+    :ivar on_device: something is, or was, exchanged between GPUs
     :ivar recoveries: how often they did
     :ivar opened: how often the library was opened for them: exchanges that were made before are gone
+    :ivar within: groups of parts of its ranks, which begin anew with it
     :ivar on_its_way: what a half of the ranks has sent to the other, which may not have received it
     """
 
@@ -97,6 +98,7 @@ class Group:
         self.on_device = False
         self.opened = 0
         self.recoveries = 0
+        self.within: list[Group] = []
         self.on_its_way: First | None = None
         self._callbacks: Callbacks | None = None
         self._beside: dict[str, tuple[list[list[int]], dist.ProcessGroup]] = {}
@@ -171,11 +173,12 @@ class Group:
             if not self.failed:
                 self.gather(None)  # while a rank comes that may fail before
                 return
-        self.failed = True
         self.recover()
 
     def recover(self) -> None:
-        """After a failure, which each rank has had: what they left under way is given up. Collective."""
+        """After a failure, which each rank has had, in this group or in one within it: what they left under
+        way is given up. Collective."""
+        self.failed = True
         self._count_failure()
         broken = self._callbacks is not None and self._callbacks.broken
         if not self.on_device:  # what there is on GPUs stays, for graphs that were captured with it
@@ -189,6 +192,9 @@ class Group:
             self._open(self.library)
         self.failed = False
         self.recoveries += 1
+        self.within = [part for part in self.within if part.lives]
+        for part in self.within:  # which of them have failed ranks do not know alike
+            part.recover()
 
     def _restart(self) -> bool:
         """Whether all exchanges on GPUs are as new. Collective."""

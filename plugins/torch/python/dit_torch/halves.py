@@ -107,7 +107,9 @@ class Halves:
         return self.whole.ranks[self.places[1 - self.number]]
 
     def _by_library(self, x: Tensor) -> bool:
-        return x.is_cuda and self.whole.is_open  # as in plan.gather
+        found = x.is_cuda and self.whole.is_open  # as in plan.gather
+        self.whole.on_device |= found
+        return found
 
     def _all_to_all(self, *arguments: Any) -> None:
         call(torch.ops.dit.all_to_all, self.whole.name, *arguments, self.whole.name)

@@ -151,6 +151,7 @@ class Inputs:
         row = self._noted.row()
         if group.library is None:
             return group.gather_tensors(row)
+        group.on_device |= row.is_cuda
         return call(torch.ops.dit.all_gather, group.name, row.unsqueeze(0), 0, group.size, group.name)
 
     def _raise(self, differ: list[bool], noted: Noted | None) -> None:

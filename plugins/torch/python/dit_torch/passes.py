@@ -21,7 +21,7 @@ from .patch import Patch, no_graph_alone
 class Passes:
     """Around forward() of a transformer, until remove().
 
-    :param groups: whose ranks wait for each other in a pass
+    :param groups: whose ranks wait for each other in a pass; the first one has all of them
     """
 
     def __init__(self, parallel: Parallel, groups: list[Group]) -> None:
@@ -54,9 +54,8 @@ class Passes:
         goes_on = torch._C._current_graph_task_id() >= 0  # it computes this pass again
         if self._under_way or (self._goes_back and not goes_on):
             self.fail(None)  # by something that was not seen here
-        for group in self.groups:
-            if group.failed:
-                group.recover()
+        if any(group.failed for group in self.groups):
+            self.groups[0].recover()
         recoveries = [group.recoveries for group in self.groups]
         if recoveries != self._recoveries:  # also after failures of another model of these ranks
             for forget in self._forget:
@@ -71,6 +70,7 @@ class Passes:
             group.alarm.passes += 1
         self._under_way = True
 
+    @torch.compiler.disable
     def fail(self, error: BaseException | None) -> None:
         """This rank has left a pass, or the way back: the others are told."""
         if not (self._under_way or self._goes_back):
@@ -79,6 +79,7 @@ class Passes:
         for group in self.groups:
             group.fail(error)
 
+    @torch.compiler.disable
     def give_up(self, error: BaseException | None) -> None:
         """The pass that others are in, or come to: this rank comes to none."""
         if not self._under_way:
