@@ -504,6 +504,35 @@ def test_a_rank_whose_process_dies_is_noticed_at_once(tmp_path: Any) -> None:
     assert seconds < SOON and "has ended" in words, (words, seconds)
 
 
+def _in_a_half() -> dict[str, Any]:
+    """Of ranks that are a half of others, too: these are not waited for."""
+    pair = dist.new_group([0, 1])
+    model, beside, given = tiny.sd3(3), tiny.sd3(3), tiny.sd3_inputs(batch=2)
+    one = _output(model, **given)
+    dit_torch.enable(model, cfg_parallel=True, timeout_seconds=3)
+    every, told = [_output(model, **given)], []
+    if dist.get_rank() < 2:
+        dit_torch.enable(beside, pair, timeout_seconds=3)
+        every.append(_output(beside, **given))
+        with _failing(beside, "transformer_blocks.1", MemoryError):
+            told.append(_told(lambda: _output(beside, **given)))
+        every += [_output(beside, **given), _output(beside, **given)]
+    dist.barrier()
+    every += [_output(model, **given), _output(model, **given)]
+    if dist.get_rank() < 2:
+        dit_torch.disable(beside)
+    dit_torch.disable(model)
+    return {"one": one.numpy(), "every": [x.numpy() for x in every], "told": told}
+
+
+def test_ranks_that_are_a_half_of_others() -> None:
+    for rank, told in enumerate(ranks.run(4, _in_a_half)):
+        for one in told["told"]:
+            _require_told(one, "MemoryError", rank == 1, 1)
+        for every in told["every"]:
+            np.testing.assert_allclose(every, told["one"], rtol=0, atol=1e-5)
+
+
 def _held() -> tuple[int, int]:
     """Files and sockets that are open, and threads."""
     return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))

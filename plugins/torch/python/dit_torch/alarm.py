@@ -24,14 +24,15 @@ class Abandoned(RuntimeError):
 class Alarm:
     """Of the ranks of a group, until the next failure of theirs.
 
+    :param group: its name
     :param number: how many failures there have been, alike on all of them
     :ivar passes: how many forward passes have begun since then on this rank. A rank whose host is ahead may
         fail in a later one: what comes before is complete all the same
     """
 
-    def __init__(self, ranks: list[int], number: int) -> None:
+    def __init__(self, group: str, number: int) -> None:
         self._store = torch.distributed.distributed_c10d._get_default_store()
-        self._key = f"dit_torch/failed/{ranks}/{number}"
+        self._key = f"dit_torch/failed/{group}/{number}"
         self.passes = 0
 
     def raise_for(self, rank: int, error: BaseException | None) -> str:

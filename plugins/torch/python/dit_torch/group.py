@@ -90,6 +90,8 @@ class Group:
         self.size = len(self.ranks)
         self.whole = self.size == dist.get_world_size()
         self.name = f"w{self.size}" if self.whole else "r" + "-".join(str(r) for r in self.ranks)
+        if parts is not None:  # the same ranks may be a group by themselves, too
+            self.name += ".of." + "-".join(str(r) for part in parts for r in part)
         self._bootstrap: dist.ProcessGroup | None = None
         self._processes: list[Process] = []  # by rank, once they are known
         self.library: Library | None = None
@@ -120,7 +122,7 @@ class Group:
 
     def _meet(self) -> None:
         meet(self._parts, 3 * self.seconds)
-        self.alarm = Alarm(self.ranks, _failures[str(self._parts)])
+        self.alarm = Alarm(self.name, _failures[str(self._parts)])
         self.control = self._gloo("control", self.seconds)
 
     def _open(self, found: Library | None) -> None:
@@ -381,20 +383,14 @@ def _drop_ended() -> None:
         _ended.clear()  # torch 2.11 and 2.15 abort where one is left to the very end
 
 
-_open: dict[str, tuple[Group, int]] = {}  # with how many users, by the ranks
-
-
-def is_taken(ranks: list[int]) -> bool:
-    """Whether the group of these ranks is made already."""
-    group, _ = _open.get(str(ranks), (None, 0))
-    return group is not None and group.lives
+_open: dict[str, tuple[Group, int]] = {}  # with how many users, by the ranks, and those of other parts
 
 
 def take(
     process_group: dist.ProcessGroup | None, timeout_seconds: float, parts: list[list[int]] | None = None
 ) -> Group:
     """The group of these ranks, made when it is first taken. Collective as Group is; `give` gives it back."""
-    key = str(ranks_of(process_group))
+    key = str(parts or [ranks_of(process_group)])
     group, users = _open.get(key, (None, 0))
     if group is not None and not group.lives:
         group.close()
@@ -408,7 +404,7 @@ def take(
 
 def give(group: Group) -> None:
     """The last one closes it. Collective."""
-    key = str(group.ranks)
+    key = str(group._parts)
     known, users = _open.get(key, (None, 0))
     if known is not group:
         return  # of a torch.distributed that has ended

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ._library import call
 from .awaited import Awaited
-from .group import Group, is_taken
+from .group import Group
 from .process_groups import kept_group
 from .verdict import is_captured
 
@@ -26,13 +26,10 @@ class Halves:
         self.whole, size = whole, whole.size // 2
         self.number, place = divmod(whole.rank, size)
         self.places = (place, place + size)  # of the pair's ranks in the group
-        halves = [whole.ranks[:size], whole.ranks[size:]]
-        self.half = kept_group(halves, "half")
-        pairs = [list(pair) for pair in zip(*halves, strict=True)]
+        self.parts = [whole.ranks[:size], whole.ranks[size:]]
+        self.half = kept_group(self.parts, "half")
+        pairs = [list(pair) for pair in zip(*self.parts, strict=True)]
         whole.make_beside("pair", pairs)
-        # Where one half is there already the ranks of the other make theirs alone.
-        alone = any(whole.gather(is_taken(halves[self.number])))
-        self.parts = None if alone else halves
         self._beside: torch.cuda.Stream | None = None
         self.groups = [whole]  # that fail together
 
