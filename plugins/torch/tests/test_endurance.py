@@ -12,6 +12,9 @@ import torch
 
 import endurance
 import ranks
+from dit_torch._library import library
+
+NEEDS_LIBRARY = pytest.mark.skipif(library() is None, reason="policies need libdit_torch.so")
 
 
 def _images_in_a_row(schedule: str, policy: str) -> dict[str, list[int]]:
@@ -19,7 +22,9 @@ def _images_in_a_row(schedule: str, policy: str) -> dict[str, list[int]]:
     return endurance.images_in_a_row(torch.device("cpu"), 200, schedule, policy)
 
 
-@pytest.mark.parametrize(("schedule", "policy"), [("v-first", "exact"), ("flat", "balanced")])
+@pytest.mark.parametrize(
+    ("schedule", "policy"), [("v-first", "exact"), pytest.param("flat", "balanced", marks=NEEDS_LIBRARY)]
+)
 def test_images_in_a_row_leak_nothing(schedule: str, policy: str) -> None:
     for held in ranks.run(2, _images_in_a_row, schedule, policy):
         assert not endurance.grown(held), held
