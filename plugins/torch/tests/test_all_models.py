@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 import dit_torch
+import needs
 import ranks
 import tiny_models
 from all_models import TOLERANCE, away, compare, tensors
-from dit_torch._library import library
 
 # Why: in the words of enable().
 REFUSED = {"SanaWMTransformer3DModel": "it goes through the frames in their order"}
@@ -90,7 +90,7 @@ def _lossy(name: str) -> tuple[float, list[np.ndarray]]:
     return away(found[: len(exact)], exact), [x.numpy() for x in found]
 
 
-@pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
+@needs.LIBRARY
 @pytest.mark.parametrize("name", ["ChromaTransformer2DModel", "LTX2VideoTransformer3DModel"])
 def test_each_layer_of_a_plan_has_references_of_its_own(name: str) -> None:
     if name not in tiny_models.installed():

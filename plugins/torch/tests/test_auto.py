@@ -11,13 +11,12 @@ from torch import nn
 from torch._dynamo.utils import counters
 
 import dit_torch
+import needs
 import ranks
 import tiny
-from dit_torch._library import library
 
 STEPS = 3
 TEXTS = {"cond": (7, 1), "uncond": (4, 2)}  # lengths, seeds
-needs_library = pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
 
 
 def _inputs(name: str, **given: int) -> dict[str, Any]:
@@ -192,7 +191,7 @@ def _fails(role: str) -> tuple[str, bool]:
     return str(told.value), all(torch.allclose(x, one, rtol=0, atol=1e-5) for x in again)
 
 
-@needs_library
+@needs.LIBRARY
 @pytest.mark.parametrize("role", ["branch", "all ranks"])
 def test_a_rank_that_fails_is_not_waited_for(role: str) -> None:
     told = ranks.run(4, _fails, role, timeout=100)

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from dit_torch._library import library
+import needs
 
 RACE = Path(__file__).parents[3] / "bench" / "torch" / "race.py"
 WAYS = ("one", "diffusers", "branches", "ours", "ours:flat:exact:branches", "ours:flat:exact:auto")
 
 
-@pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
+@needs.LIBRARY
 @pytest.mark.parametrize("size", [2, 4])
 def test_guided_steps_of_all_ways_are_alike(tmp_path: Path, size: int) -> None:
     """In the bench's bf16."""

@@ -20,14 +20,14 @@ import torch.distributed as dist
 from torch import nn
 
 import dit_torch
+import needs
 import ranks
 import tiny
-from dit_torch._library import library
 
 diffusers = pytest.importorskip("diffusers")
 pytest.importorskip("skimage")
 pillow = pytest.importorskip("PIL.Image")
-pytestmark = pytest.mark.skipif(library() is None, reason="policies need libdit_torch.so")
+pytestmark = needs.LIBRARY
 
 POLICIES = ["fast", "bf16"]
 STEPS = 3

@@ -11,10 +11,8 @@ import pytest
 import torch
 
 import endurance
+import needs
 import ranks
-from dit_torch._library import library
-
-NEEDS_LIBRARY = pytest.mark.skipif(library() is None, reason="policies need libdit_torch.so")
 
 
 def _images_in_a_row(schedule: str, policy: str) -> dict[str, list[int]]:
@@ -23,7 +21,7 @@ def _images_in_a_row(schedule: str, policy: str) -> dict[str, list[int]]:
 
 
 @pytest.mark.parametrize(
-    ("schedule", "policy"), [("v-first", "exact"), pytest.param("flat", "balanced", marks=NEEDS_LIBRARY)]
+    ("schedule", "policy"), [("v-first", "exact"), pytest.param("flat", "balanced", marks=needs.LIBRARY)]
 )
 def test_images_in_a_row_leak_nothing(schedule: str, policy: str) -> None:
     for held in ranks.run(2, _images_in_a_row, schedule, policy):

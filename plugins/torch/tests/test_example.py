@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from dit_torch._library import library
+import needs
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 EXAMPLE = EXAMPLES / "flux.py"
@@ -72,7 +72,7 @@ def test_a_prompt_needs_text_encoders(tmp_path: Path, more: tuple[str, ...]) -> 
     assert done.returncode != 0 and "--prompt = 'a harbour': expected --checkpoint" in done.stderr
 
 
-@pytest.mark.skipif(library() is None, reason="policies need libdit_torch.so")
+@needs.LIBRARY
 def test_gray_scott_is_trained_and_judged(tmp_path: Path) -> None:
     folder, judged = tmp_path / "model", tmp_path / "judged.json"
     data = ("--size", "16", "--per-class", "2", "--simulation-steps", "20", "--device", "cpu")

@@ -20,11 +20,10 @@ import torch.distributed as dist
 from torch import nn
 
 import dit_torch
+import needs
 import ranks
 import tiny
-from dit_torch._library import library
 
-NEEDS_LIBRARY = pytest.mark.skipif(library() is None, reason="it needs libdit_torch.so")
 SOON = 3.0  # seconds, of machines that are busy; the time limit is 300
 
 
@@ -305,7 +304,7 @@ def _remembering() -> dict[str, Any]:
     return {"first": first, "again": again, "told": told}
 
 
-@NEEDS_LIBRARY
+@needs.LIBRARY
 def test_a_policy_forgets_what_it_sent() -> None:
     for rank, told in enumerate(ranks.run(2, _remembering)):
         _require_told(told["told"], "MemoryError", rank == 1, 1)
@@ -358,7 +357,7 @@ def _left_off() -> list[bool]:
     return told
 
 
-@NEEDS_LIBRARY
+@needs.LIBRARY
 def test_a_policy_is_timed_after_a_failure() -> None:
     assert ranks.run(2, _left_off) == [[True] * 4] * 2
 
@@ -414,7 +413,7 @@ def _one_pass_more(meet: bool, halves: bool) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("alone", "meet"),
-    [(True, True)] + [pytest.param(False, meet, marks=NEEDS_LIBRARY) for meet in (True, False)],
+    [(True, True)] + [pytest.param(False, meet, marks=needs.LIBRARY) for meet in (True, False)],
 )
 @pytest.mark.parametrize("halves", [False, True])
 def test_a_rank_that_makes_one_pass_more(

@@ -15,11 +15,11 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import dit_torch
+import needs
 import ranks
 import tiny
-from dit_torch._library import library
 
-pytestmark = pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
+pytestmark = needs.LIBRARY
 
 
 def _exchanged() -> list[bool]:

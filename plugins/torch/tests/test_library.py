@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import torch
 
+import needs
 import ranks
 from dit_torch import _library
-from dit_torch._library import Library, library
+from dit_torch._library import Library
 from dit_torch.exchanges import Exchanges
 from dit_torch.group import Group
 
@@ -52,7 +53,7 @@ def _asks_for_cuda() -> str:
     return ""
 
 
-@pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
+@needs.LIBRARY
 def test_a_library_without_cuda_says_how_to_build_it_with_cuda() -> None:
     for told in ranks.run(2, _asks_for_cuda):
         if "as this build has no CUDA" not in told:

@@ -20,9 +20,9 @@ import torch.distributed as dist
 from torch import nn
 
 import dit_torch
+import needs
 import ranks
 import tiny
-from dit_torch._library import library
 from dit_torch.group import Group
 from dit_torch.processors import processors_of
 
@@ -214,7 +214,7 @@ def _gradient_of_the_operator() -> str:
     return str(told.value)
 
 
-@pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
+@needs.LIBRARY
 def test_the_librarys_gather_refuses_a_backward_pass_in_the_same_words() -> None:
     for words in ranks.run(2, _gradient_of_the_operator):
         assert "expected torch.no_grad()" in words

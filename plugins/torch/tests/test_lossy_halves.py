@@ -12,11 +12,11 @@ import torch.distributed as dist
 from torch import nn
 
 import dit_torch
+import needs
 import ranks
 import tiny
-from dit_torch._library import library
 
-pytestmark = pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
+pytestmark = needs.LIBRARY
 STEPS = 4
 RESIDUAL = json.dumps({"format": "dit-wire-policy", "version": 1, "rules": [{"mode": "residual int4"}]})
 V_MAJOR = "v-major:warmup=1,refresh=3,ratio=linear"

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import dit_torch
+import needs
 import ranks
 import tiny
-from dit_torch._library import library
 
 
 def _once(name: str, heads: int, schedules: tuple[str, ...], inputs: dict[str, Any]) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def _between_nodes(*arguments: Any) -> dict[str, Any]:
     return _once(*arguments)
 
 
-@pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
+@needs.LIBRARY
 @pytest.mark.parametrize("name", ["flux", "flux2"])
 def test_result_between_nodes(name: str) -> None:
     """There attention's output travels while the MLP's part of a projection is computed."""

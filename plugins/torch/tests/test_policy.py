@@ -12,12 +12,12 @@ import torch
 import torch.distributed as dist
 
 import dit_torch
+import needs
 import ranks
 import tiny
-from dit_torch._library import Attention, Library, Trial, library
+from dit_torch._library import Attention, Library, Trial
 from dit_torch.steps import Place, Steps
 
-needs_library = pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
 STEPS = (1.0, 0.75, 0.5, 0.25)
 
 
@@ -40,7 +40,7 @@ def _images(policy: str, seeds: list[int], steps: int = len(STEPS), nodes: bool 
     return pictures
 
 
-@needs_library
+@needs.LIBRARY
 @pytest.mark.parametrize("policy", ["fp8", "fast"])
 def test_no_picture_depends_on_the_one_before(policy: str) -> None:
     exact = ranks.run(2, _images, "exact", [0])[0]
@@ -62,7 +62,7 @@ def _one_of_each(policies: list[str]) -> list[np.ndarray]:
     return [_images(policy, [0])[0] for policy in policies]
 
 
-@needs_library
+@needs.LIBRARY
 def test_a_guard_sends_more_where_too_much_is_left_behind() -> None:
     policies = ["exact", _guarded(0), _guarded(1e6), _guarded(1e-6)]
     exact, unguarded, silent, always = ranks.run(2, _one_of_each, policies)[0]
@@ -70,7 +70,7 @@ def test_a_guard_sends_more_where_too_much_is_left_behind() -> None:
     assert 0 < np.abs(always - exact).max() < 0.2 * np.abs(unguarded - exact).max()
 
 
-@needs_library
+@needs.LIBRARY
 def test_inside_a_node_everything_travels_in_full() -> None:
     exact, coded = (ranks.run(2, _images, policy, [0], 4, False)[0] for policy in ("exact", "fp8"))
     np.testing.assert_array_equal(exact[0], coded[0])
@@ -84,7 +84,7 @@ def _timesteps_read(policy: str) -> int:
     return len(read)
 
 
-@needs_library
+@needs.LIBRARY
 def test_inside_a_node_a_preset_reads_no_timestep() -> None:
     assert ranks.run(2, _timesteps_read, "balanced") == [0, 0]
     within = json.dumps(
@@ -125,7 +125,7 @@ def _exact() -> np.ndarray:
     return x.numpy()
 
 
-@needs_library
+@needs.LIBRARY
 def test_a_preset_is_off_where_exact_transfers_are_faster() -> None:
     exact = ranks.run(2, _exact)[0]
     picture, trials, words = ranks.run(2, _with_trial, False)[0]
@@ -167,7 +167,7 @@ def _followed(pays: list[bool]) -> tuple[list[tuple[float, int]], list[np.ndarra
     return told, outputs
 
 
-@needs_library
+@needs.LIBRARY
 def test_a_pass_is_followed_later_while_the_policy_is_off() -> None:
     told, outputs = ranks.run(2, _followed, [False, True])[0]
     steps = [(1.0, 0), (0.88, 1), (0.75, 2), (0.62, 0), (0.5, 1)]
@@ -190,7 +190,7 @@ def _really_tried() -> tuple[bool, str]:
     return bool(report.off), str(report)
 
 
-@needs_library
+@needs.LIBRARY
 def test_ranks_come_to_one_answer() -> None:
     answers = ranks.run(3, _really_tried)
     assert len({off for off, _ in answers}) == 1, answers
@@ -202,7 +202,7 @@ def _refused(*arguments: Any, **named: Any) -> str:
     return str(told.value)
 
 
-@needs_library
+@needs.LIBRARY
 def test_what_is_wrong_with_a_policy_is_said() -> None:
     assert "steps = None" in ranks.run(1, _refused, policy="fp8")[0]
     assert "steps = 'many'" in ranks.run(1, _refused, policy="fp8", steps="many")[0]
@@ -231,7 +231,7 @@ def _equal_steps(name: str, policy: str, steps: int) -> list[float]:
     return [float((lossy - exact).abs().max()) for lossy, exact in pairs]
 
 
-@needs_library
+@needs.LIBRARY
 @pytest.mark.parametrize("name", ["ltx", "flux", "wan"])
 def test_each_layer_has_references_of_its_own(name: str) -> None:
     """What a layer has sent before is known, so that equal steps come closer and closer to exact."""
@@ -240,7 +240,7 @@ def test_each_layer_has_references_of_its_own(name: str) -> None:
     assert away[0] > 1e-4 and away[-1] < 0.05 * away[0], away
 
 
-@needs_library
+@needs.LIBRARY
 def test_rows_are_chosen_for_each_layer_of_other_models() -> None:
     assert max(ranks.run(2, _equal_steps, "ltx", "paper", 12)[0]) < 1
 
@@ -260,7 +260,7 @@ def _with_one_processor() -> list[str]:
     return told
 
 
-@needs_library
+@needs.LIBRARY
 def test_a_processor_of_several_layers_knows_no_layer() -> None:
     for exact, lossy in ranks.run(2, _with_one_processor):
         assert exact == "" and "policy = 'fp8': expected 'exact'" in lossy
@@ -287,7 +287,7 @@ def _guided(branches: int | None) -> tuple[float, int, np.ndarray]:
     )
 
 
-@needs_library
+@needs.LIBRARY
 def test_guidance_that_a_model_can_do_without_is_noticed() -> None:
     told = ranks.run(2, _guided, None)[0]
     named = ranks.run(2, _guided, 2)[0]
@@ -323,7 +323,7 @@ def _given_up(scheduler: bool, after: int) -> list[np.ndarray]:
     return pictures
 
 
-@needs_library
+@needs.LIBRARY
 def test_a_scheduler_tells_a_picture_from_one_that_was_given_up() -> None:
     for steps in (1, 2):
         after, alone = ranks.run(2, _given_up, True, steps)[0]
@@ -356,7 +356,7 @@ def _exact_texts() -> list[np.ndarray]:
     return outputs
 
 
-@needs_library
+@needs.LIBRARY
 def test_shapes_that_would_remember_too_much_are_exact() -> None:
     exact = ranks.run(2, _exact_texts)[0]
     outputs, off, whole = ranks.run(2, _with_budget, None)[0]
@@ -385,7 +385,7 @@ def _guidance_within_budget(budget: int | None) -> tuple[dict[str, str], list[in
     return report.off, [one["wire_bytes"] for one in report.exchanges]
 
 
-@needs_library
+@needs.LIBRARY
 def test_what_is_used_has_the_budget_before_what_was_used() -> None:
     off, (short, long) = ranks.run(2, _guidance_within_budget, None)[0]
     assert off == {} and long > short > 0
@@ -410,7 +410,7 @@ def _bytes_by(rules: list[dict[str, str]], name: str = "flux", **inputs: int) ->
     return sent
 
 
-@needs_library
+@needs.LIBRARY
 def test_rules_know_text_tokens() -> None:
     """8 text and 20 image tokens on two ranks, fp32: bf16 is half."""
     text, image = {"mode": "bf16", "tokens": "text"}, {"mode": "bf16", "tokens": "image"}
@@ -420,7 +420,7 @@ def test_rules_know_text_tokens() -> None:
     assert ranks.run(2, _bytes_by, [text, image], text=8)[0] == full / 2
 
 
-@needs_library
+@needs.LIBRARY
 def test_keys_of_text_are_text_where_queries_are_of_an_image() -> None:
     text, image = {"mode": "bf16", "tokens": "text"}, {"mode": "bf16", "tokens": "image"}
     full, of_text, of_image, both = (
@@ -448,7 +448,7 @@ def _in_pairs(variable: str, value: str, policies: list[str]) -> list[tuple[np.n
     return told
 
 
-@needs_library
+@needs.LIBRARY
 def test_through_a_hosts_memory_policies_do_what_they_do_between_nodes() -> None:
     """Presets, and a file's rules for nodes; the pairs are on one host, or on two."""
     rules = [{"mode": "fp8"}]
@@ -486,7 +486,7 @@ def _begun(widths: list[int]) -> list[tuple[int, bool]]:
     return told
 
 
-@needs_library
+@needs.LIBRARY
 def test_passes_that_each_begin_an_image_are_reported() -> None:
     """As of LTX-2 with spatio-temporal guidance: one pass has a sample for each branch, the other one."""
     (first, *others) = ranks.run(2, _begun, [5, 4, 5, 4])[0]

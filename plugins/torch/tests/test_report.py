@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 import dit_torch
+import needs
 import ranks
 import tiny
 from dit_torch import Report
@@ -48,7 +48,7 @@ def _bytes_of_many_shapes() -> tuple[int, float]:
     return told.full_bytes, sum(level["sent_bytes"] for level in told.levels.values())
 
 
-@pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
+@needs.LIBRARY
 def test_bytes_of_shapes_that_are_freed_count() -> None:
     told = ranks.run(2, _bytes_of_many_shapes)
     tokens = sum(20 + text for text in range(2, 14))
@@ -58,7 +58,7 @@ def test_bytes_of_shapes_that_are_freed_count() -> None:
     assert all(sent == full for full, sent in told)
 
 
-@pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
+@needs.LIBRARY
 def test_bytes_are_those_of_the_layout() -> None:
     """28 tokens, 4 heads of 16 in fp32 on two ranks: half of the rows, half of the heads go, four times."""
     for told, _ in ranks.run(2, _report, 3):

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 import dit_torch
+import needs
 import ranks
 import sage_cases
 import tiny
 from dit_torch import sage
-from dit_torch._library import library
 from dit_torch.group import give, take
 from sage_cases import Attention
 
@@ -130,7 +130,7 @@ def test_pictures_of_several_ranks(name: str, size: int, schedule: str) -> None:
         np.testing.assert_array_equal(picture, told[0][0])
 
 
-@pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
+@needs.LIBRARY
 def test_three_quarters_of_the_bytes() -> None:
     told = ranks.run(2, _picture, "flux", policy=POLICY)
     exact = ranks.run(2, _picture, "flux")

@@ -10,12 +10,10 @@ import pytest
 import torch
 
 import dit_torch
+import needs
 import ranks
 import tiny
-from dit_torch._library import library
 from dit_torch.exchanges import Exchanges, Key
-
-needs_library = pytest.mark.skipif(library() is None, reason="libdit_torch.so is not there")
 
 
 def _on_links(seconds: float, nodes: bool) -> tuple[str, str, int, np.ndarray]:
@@ -41,7 +39,7 @@ def _on_links(seconds: float, nodes: bool) -> tuple[str, str, int, np.ndarray]:
     return before, after, len(asked), x.numpy()
 
 
-@needs_library
+@needs.LIBRARY
 @pytest.mark.parametrize("nodes", [True, False])
 def test_the_schedule_follows_the_links(nodes: bool) -> None:
     before, after, asked, fast = ranks.run(2, _on_links, 1e-4, nodes)[0]
