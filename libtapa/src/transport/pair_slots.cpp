@@ -37,7 +37,7 @@ void PairSlots::note_tables(std::uint64_t reported, std::uint64_t bytes) {
   else if (barred_ > 0)
     --barred_;
   const std::uint64_t members = parts_.size();
-  const bool sparse = 4 * reported <= 3 * members * (members - 1);
+  const bool sparse = 2 * reported <= members * (members - 1);
   left_ = members >= kLeastMembers && sparse && barred_ == 0 ? kCalls : 0;
 }
 
