@@ -2,7 +2,9 @@
 /// run() reports.
 #pragma once
 
-#include <CLI/CLI.hpp>
+namespace CLI {
+class App;
+}
 
 namespace dit::gray_scott {
 

@@ -1,4 +1,5 @@
 // gray-scott evaluate: a model's fields against simulated ones that it has not seen.
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -14,6 +15,7 @@
 #include "files.hpp"
 #include "quantity.hpp"
 #include "text_table.hpp"
+#include "validators.hpp"
 #include "weights/safetensors.hpp"
 
 namespace dit::gray_scott {

@@ -1,4 +1,5 @@
 // gray-scott field: a simulated field, as a picture or in numbers.
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -9,6 +10,7 @@
 #include "gray_scott.hpp"
 #include "quantity.hpp"
 #include "trainer.hpp"
+#include "validators.hpp"
 #include "weights/safetensors.hpp"
 
 namespace dit::gray_scott {

@@ -1,4 +1,5 @@
 // gray-scott train: makes a model from simulated fields.
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
@@ -9,6 +10,7 @@
 #include "files.hpp"
 #include "quantity.hpp"
 #include "trainer.hpp"
+#include "validators.hpp"
 
 namespace dit::gray_scott {
 namespace {

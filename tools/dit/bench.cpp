@@ -1,4 +1,5 @@
 // dit bench: policies x schedules x plugins on the same seeds, in one job.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -17,6 +18,7 @@
 #include "run_words.hpp"
 #include "timed_steps.hpp"
 #include "trace_file.hpp"
+#include "validators.hpp"
 #include "weights/safetensors.hpp"
 
 namespace dit::tool {

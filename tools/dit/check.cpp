@@ -1,4 +1,5 @@
 // dit check: the same image on one rank and on several, layer by layer.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,6 +16,7 @@
 #include "quantity.hpp"
 #include "run_words.hpp"
 #include "text_table.hpp"
+#include "validators.hpp"
 
 namespace dit::tool {
 

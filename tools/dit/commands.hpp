@@ -3,7 +3,9 @@
 /// main reports.
 #pragma once
 
-#include <CLI/CLI.hpp>
+namespace CLI {
+class App;
+}
 
 namespace dit::tool {
 

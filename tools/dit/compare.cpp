@@ -1,4 +1,5 @@
 // dit compare: how far two images, or two fields, are apart.
+#include <CLI/CLI.hpp>
 #include <cmath>
 #include <iostream>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "field.hpp"
 #include "files.hpp"
 #include "quantity.hpp"
+#include "validators.hpp"
 
 namespace dit::tool {
 

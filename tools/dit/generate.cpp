@@ -1,4 +1,5 @@
 // dit generate: an image of a class, from a seed.
+#include <CLI/CLI.hpp>
 #include <iostream>
 #include <map>
 

@@ -1,4 +1,5 @@
 // dit inspect: what a checkpoint, a model's folder or a picture holds.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <iostream>

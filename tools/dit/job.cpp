@@ -1,5 +1,6 @@
 #include "job.hpp"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -15,6 +16,7 @@
 #include "joint_failure.hpp"
 #include "launch.hpp"
 #include "quantity.hpp"
+#include "validators.hpp"
 
 namespace dit::tool {
 

@@ -2,7 +2,6 @@
 /// The ranks that carry out a command: this process alone, threads of it, or the processes of an MPI job.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstddef>
 #include <functional>
@@ -16,6 +15,10 @@
 
 #include "exchange/exchange.hpp"
 #include "failure.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace dit::tool {
 

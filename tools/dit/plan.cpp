@@ -1,4 +1,5 @@
 // dit plan: step times of schedules, policies and rank counts, before anybody runs them.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
@@ -20,6 +21,7 @@
 #include "quantity.hpp"
 #include "run_words.hpp"
 #include "text_table.hpp"
+#include "validators.hpp"
 
 namespace dit::tool {
 

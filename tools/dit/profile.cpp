@@ -1,6 +1,7 @@
 // dit profile: how much attention's tensors change from step to step, and what wire modes would lose.
 #include "profile.hpp"
 
+#include <CLI/CLI.hpp>
 #include <iostream>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "quantity.hpp"
 #include "run_words.hpp"
 #include "text_table.hpp"
+#include "validators.hpp"
 
 namespace dit::tool {
 

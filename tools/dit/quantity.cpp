@@ -14,7 +14,7 @@ namespace dit::tool {
 namespace {
 
 template <typename T>
-std::string exact_text(T value) {
+std::string digits_of(T value) {
   std::array<char, 64> text{};
   const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
   return {text.data(), end};
@@ -56,37 +56,10 @@ T within(const std::string& text, T least, T most, const std::string& kind) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !(value >= least && value <= most)) {
-    throw std::invalid_argument("\"" + text + "\", expected a " + kind + " from " + exact_text(least) +
-                                " to " + exact_text(most));
+    throw std::invalid_argument("\"" + text + "\", expected a " + kind + " from " + digits_of(least) +
+                                " to " + digits_of(most));
   }
   return value;
-}
-
-std::int64_t whole(const std::string& text, std::int64_t least, std::int64_t most) {
-  return within(text, least, most, "whole number");
-}
-
-/// A validator that replaces the word by a number in base units.
-CLI::Validator converting(std::function<std::string(const std::string&)> convert, const std::string& type) {
-  return {[convert = std::move(convert)](std::string& text) {
-            try {
-              text = convert(text);
-              return std::string();
-            } catch (const std::invalid_argument& error) {
-              return std::string(error.what());
-            }
-          },
-          type};
-}
-
-/// A validator that leaves the word as it is; `check` throws.
-CLI::Validator checking(std::function<void(const std::string&)> check, const std::string& type) {
-  return converting(
-      [check = std::move(check)](const std::string& text) {
-        check(text);
-        return text;
-      },
-      type);
 }
 
 }  // namespace
@@ -144,6 +117,24 @@ double parse_duration(const std::string& text) {
                   "a time such as 50us, 0.2ms or 30s");
 }
 
+double parse_decibels(const std::string& text) {
+  const std::string digits = text.ends_with("dB") ? text.substr(0, text.size() - 2) : text;
+  double value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size() || !(value > 0 && value <= 200)) {
+    throw std::invalid_argument("\"" + text + "\", expected decibels, such as 35dB, up to 200");
+  }
+  return value;
+}
+
+std::int64_t parse_whole(const std::string& text, std::int64_t least, std::int64_t most) {
+  return within(text, least, most, "whole number");
+}
+
+double parse_number(const std::string& text, double least, double most) {
+  return within(text, least, most, "number");
+}
+
 ImageSize parse_size(const std::string& text) {
   const auto side = [&](const std::string& word) {
     std::int64_t value = 0;
@@ -172,7 +163,8 @@ std::vector<std::string> parse_words(const std::string& text) {
 
 std::vector<int> parse_rank_counts(const std::string& text, int most) {
   std::set<int> counts;
-  for (const std::string& word : parse_words(text)) counts.insert(static_cast<int>(whole(word, 1, most)));
+  for (const std::string& word : parse_words(text))
+    counts.insert(static_cast<int>(parse_whole(word, 1, most)));
   return {counts.begin(), counts.end()};
 }
 
@@ -183,7 +175,11 @@ std::string bytes_text(double bytes) {
     bytes /= 1024;
     ++unit;
   }
-  return (unit == 0 ? exact_text(static_cast<std::int64_t>(bytes)) : figure(bytes)) + " " + units[unit];
+  return (unit == 0 ? digits_of(static_cast<std::int64_t>(bytes)) : figure(bytes)) + " " + units[unit];
+}
+
+std::string exact_text(double value) {
+  return digits_of(value);
 }
 
 std::string figure(double value) {
@@ -201,66 +197,6 @@ std::string figure(double value) {
 
 std::string counted(std::int64_t number, const std::string& thing) {
   return std::to_string(number) + " " + thing + (number == 1 ? "" : "s");
-}
-
-CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
-  return checking([=](const std::string& text) { static_cast<void>(whole(text, least, most)); }, "N");
-}
-
-CLI::Validator number(double least, double most) {
-  return checking([=](const std::string& text) { static_cast<void>(within(text, least, most, "number")); },
-                  "X");
-}
-
-CLI::Validator image_size() {
-  return checking([](const std::string& text) { static_cast<void>(parse_size(text)); }, "SIZE");
-}
-
-CLI::Validator rank_counts(int most) {
-  return checking([=](const std::string& text) { static_cast<void>(parse_rank_counts(text, most)); },
-                  "N,...");
-}
-
-CLI::Validator comma_words() {
-  return checking([](const std::string& text) { static_cast<void>(parse_words(text)); }, "WORD,...");
-}
-
-CLI::Validator any_but_empty(const std::string& expected) {
-  return checking(
-      [=](const std::string& text) {
-        if (text.empty()) throw std::invalid_argument("\"\", expected " + expected);
-      },
-      "");
-}
-
-CLI::Validator bytes_value() {
-  return converting([](const std::string& text) { return std::to_string(parse_bytes(text)); }, "BYTES");
-}
-
-CLI::Validator rate_value() {
-  return converting([](const std::string& text) { return exact_text(parse_rate(text)); }, "RATE");
-}
-
-CLI::Validator flops_value() {
-  return converting([](const std::string& text) { return exact_text(parse_flops(text)); }, "FLOPS");
-}
-
-CLI::Validator decibel_value() {
-  return converting(
-      [](const std::string& text) {
-        const std::string digits = text.ends_with("dB") ? text.substr(0, text.size() - 2) : text;
-        double value = 0;
-        const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-        if (error != std::errc() || end != digits.data() + digits.size() || !(value > 0 && value <= 200)) {
-          throw std::invalid_argument("\"" + text + "\", expected decibels, such as 35dB, up to 200");
-        }
-        return exact_text(value);
-      },
-      "DB");
-}
-
-CLI::Validator duration_value() {
-  return converting([](const std::string& text) { return exact_text(parse_duration(text)); }, "TIME");
 }
 
 }  // namespace dit::tool

@@ -2,7 +2,6 @@
 /// Numbers with units on the command line: from words to values, and back for reports.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -18,6 +17,11 @@ namespace dit::tool {
 [[nodiscard]] double parse_flops(const std::string& text);
 /// "50us", "0.1ms", "1s" -> seconds.
 [[nodiscard]] double parse_duration(const std::string& text);
+/// "35dB" or "35", more than 0.
+[[nodiscard]] double parse_decibels(const std::string& text);
+/// The whole text is a number from `least` to `most`, else throws std::invalid_argument.
+[[nodiscard]] std::int64_t parse_whole(const std::string& text, std::int64_t least, std::int64_t most);
+[[nodiscard]] double parse_number(const std::string& text, double least, double most);
 
 struct ImageSize {
   std::int64_t height = 0;
@@ -33,22 +37,11 @@ struct ImageSize {
 
 /// "3.2 MiB", "640 B".
 [[nodiscard]] std::string bytes_text(double bytes);
+/// As few digits as give the same number again.
+[[nodiscard]] std::string exact_text(double value);
 /// "12.3": as many digits as three figures need.
 [[nodiscard]] std::string figure(double value);
 /// "1 step", "2 steps".
 [[nodiscard]] std::string counted(std::int64_t number, const std::string& thing);
-
-/// Validators whose message has the value and what was expected (CLI puts the option's name before it).
-[[nodiscard]] CLI::Validator whole_number(std::int64_t least, std::int64_t most);
-[[nodiscard]] CLI::Validator number(double least, double most);
-[[nodiscard]] CLI::Validator image_size();
-[[nodiscard]] CLI::Validator rank_counts(int most);
-[[nodiscard]] CLI::Validator comma_words();
-[[nodiscard]] CLI::Validator any_but_empty(const std::string& expected);
-[[nodiscard]] CLI::Validator bytes_value();     ///< the target is a number of bytes
-[[nodiscard]] CLI::Validator rate_value();      ///< the target is bytes a second
-[[nodiscard]] CLI::Validator flops_value();     ///< the target is FLOP/s
-[[nodiscard]] CLI::Validator decibel_value();   ///< "35dB" or "35", more than 0
-[[nodiscard]] CLI::Validator duration_value();  ///< the target is seconds
 
 }  // namespace dit::tool

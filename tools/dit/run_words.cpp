@@ -2,11 +2,13 @@
 
 #include <ATen/Context.h>
 
+#include <CLI/CLI.hpp>
 #include <charconv>
 #include <stdexcept>
 #include <string_view>
 
 #include "quantity.hpp"
+#include "validators.hpp"
 #include "wire/wire_policy_file.hpp"
 
 namespace dit::tool {

@@ -2,7 +2,6 @@
 /// Options of all commands that run a model: from words to what the engine takes.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -11,6 +10,10 @@
 #include "engine/engine.hpp"
 #include "weights/model_files.hpp"
 #include "wire/v_major.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace dit::tool {
 

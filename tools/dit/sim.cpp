@@ -1,4 +1,5 @@
 // dit sim: step times of published models on machines that nobody here has.
+#include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "commands.hpp"
@@ -7,6 +8,7 @@
 #include "quantity.hpp"
 #include "status_line.hpp"
 #include "text_table.hpp"
+#include "validators.hpp"
 
 namespace dit::tool {
 
