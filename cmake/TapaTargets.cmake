@@ -96,7 +96,7 @@ endfunction()
 # less of what the folder adds to a release from here on.
 macro(tapa_compile_quickly)
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
-    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-O1>)
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Og>)
   endif()
 endmacro()
 
