@@ -33,10 +33,10 @@ void measure(const char* what, const Body& body) {
 tapa::Results some(const tapa::ResultsWhere& where) {
   tapa::Results results;
   for (int kind = 0; kind < 6; ++kind) {
-    tapa::ShapeResults shape{where, 4 << kind, std::to_string(kind), tapa::today(), {}};
+    tapa::ShapeResults shape{where, 4 << kind, std::to_string(kind), {}};
     shape.where.job = 128;
     for (int size = 0; size < 20; ++size) {
-      shape.sizes.push_back({true, std::size_t{1} << size, true, 1000, tapa::today(), {}});
+      shape.sizes.push_back({true, std::size_t{1} << size, true, tapa::today(), {}});
       for (const char* plan : {"tapa:split=node", "mpi", "pairwise"})
         shape.sizes.back().plans.push_back({tapa::parse_choice(plan), 1.2345678901234567e-5, 65, false});
     }

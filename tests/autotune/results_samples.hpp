@@ -17,7 +17,7 @@ inline PlanResult plan(const std::string& choice, double seconds, int samples = 
 }
 
 inline SizeResult a_size(std::vector<PlanResult> plans, bool decided = true, int day = kToday) {
-  return {true, 1024, decided, 1000, day, std::move(plans)};
+  return {true, 1024, decided, day, std::move(plans)};
 }
 
 inline ResultsWhere a_place() {
@@ -26,12 +26,11 @@ inline ResultsWhere a_place() {
 
 inline ShapeResults a_shape(std::vector<SizeResult> sizes = {
                                 a_size({plan("memory", 1e-5), plan("mpi", 2e-5)})}) {
-  return {a_place(), 4, "fedcba9876543210", kToday, std::move(sizes)};
+  return {a_place(), 4, "fedcba9876543210", std::move(sizes)};
 }
 
 /// The same result as a run tells it.
 inline ShapeResults of_this_run(ShapeResults shape) {
-  shape.day = 0;
   for (SizeResult& size : shape.sizes) size.day = 0;
   return shape;
 }

@@ -3,12 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "autotune/results_file.hpp"
+#include "files/input_file.hpp"
 #include "results_samples.hpp"
 
 namespace tapa {
@@ -88,10 +90,8 @@ TEST(ResultsFit, CommunicatorsOfARunAreOneShape) {
   ASSERT_EQ(run.shapes.size(), 1U);
   ASSERT_EQ(run.shapes[0].sizes.size(), 1U);
   EXPECT_TRUE(run.shapes[0].sizes[0].decided) << "the one that tells more";
-  EXPECT_EQ(run.shapes[0].sizes[0].calls, 2000);
   add_to_run(run, first);
   EXPECT_TRUE(run.shapes[0].sizes[0].decided);
-  EXPECT_EQ(run.shapes[0].sizes[0].calls, 3000);
   ShapeResults elsewhere = second;
   elsewhere.topology = "0";
   add_to_run(run, elsewhere);
@@ -121,127 +121,51 @@ TEST(Merged, NothingIsNothing) {
   EXPECT_EQ(merged({}, {{of_this_run(a_shape({}))}}, kToday), Results{}) << "a shape without sizes";
 }
 
-TEST(Merged, ANewResultReplacesAnOldOneButForWhatItLeftOut) {
-  const ShapeResults old = a_shape({a_size({plan("linear", 1e-5), plan("mpi", 2e-5, 65, true),
-                                            plan("pairwise", 9e-5, 3, true), plan("bruck", 2e-5, 9)})});
+TEST(Merged, ANewResultReplacesAnOldOne) {
+  const ShapeResults old = a_shape({a_size({plan("linear", 1e-5), plan("mpi", 2e-5, 65, true)})});
   const ShapeResults fresh =
       of_this_run(a_shape({a_size({plan("mpi", 1e-5), plan("linear", 3e-5, 9, true)})}));
   const Results after = merged({{old}}, {{fresh}}, kToday + 1);
   ASSERT_EQ(after.shapes.size(), 1U);
   ASSERT_EQ(after.shapes[0].sizes.size(), 1U);
-  EXPECT_EQ(after.shapes[0].sizes[0].day, kToday) << "as old as what it has from before";
-  EXPECT_THAT(after.shapes[0].sizes[0].plans,
-              ElementsAre(plan("mpi", 1e-5), plan("linear", 3e-5, 9, true), plan("pairwise", 9e-5, 3, true)));
-  // What was left out is forgotten with the result that it came from.
-  const Results late = merged({{old}}, {{fresh}}, kToday + kResultsDays + 1);
-  EXPECT_EQ(late.shapes[0].sizes[0].plans.size(), 2U);
+  EXPECT_EQ(after.shapes[0].sizes[0].day, kToday + 1);
+  EXPECT_EQ(after.shapes[0].sizes[0].plans, fresh.sizes[0].plans);
 }
 
-// A program that runs each day, and never so long that a size is decided.
-TEST(Merged, WhatWasLeftOutComesBackAfterAMonth) {
-  Results file{{a_shape({a_size({plan("mpi", 1e-5), plan("pairwise", 9e-5, 3, true)}, false)})}};
-  const ShapeResults fresh =
-      of_this_run(a_shape({a_size({plan("mpi", 1e-5), plan("linear", 1e-5, 9)}, false)}));
-  const auto is_left_out = [&] {
-    return std::ranges::any_of(file.shapes[0].sizes[0].plans, &PlanResult::given_up);
-  };
-  for (int day = kToday + 1; day <= kToday + kResultsDays; ++day) {
-    file = merged(file, {{fresh}}, day);
-    ASSERT_TRUE(is_left_out()) << day - kToday;
-  }
-  file = merged(file, {{fresh}}, kToday + kResultsDays + 1);
-  EXPECT_FALSE(is_left_out());
+TEST(Merged, OtherSizesStayWhileTheyHold) {
+  ShapeResults other = of_this_run(a_shape());
+  other.sizes[0].uniform = false;
+  const auto sizes_on = [&](int day) { return merged({{a_shape()}}, {{other}}, day).shapes[0].sizes.size(); };
+  EXPECT_EQ(sizes_on(kToday + kResultsDays), 2U);
+  EXPECT_EQ(sizes_on(kToday + kResultsDays + 1), 1U);
+  EXPECT_EQ(sizes_on(kToday - 1), 1U) << "measured in the future";
 }
 
-TEST(Merged, WhatHoldsNoMoreGivesWayFirst) {
+TEST(Merged, WhatStillHoldsChangesNothing) {
+  ShapeResults another = a_shape();
+  another.topology = "0";
+  const Results before{{another, a_shape()}};
+  EXPECT_EQ(merged(before, {{a_shape()}}, kToday + 5), before) << "it keeps its day and its place";
+}
+
+TEST(Merged, WhatChangedLastIsKept) {
   Results file;
-  for (int number = 0; number < 100; ++number) {  // under a clock that was ten years ahead
-    ShapeResults ahead = a_shape();
-    ahead.topology = std::to_string(number);
-    file = merged(file, {{of_this_run(ahead)}}, kToday + 3650);
+  for (int number = 0; number < 100; ++number) {
+    ShapeResults shape = of_this_run(a_shape());
+    shape.topology = std::to_string(number);
+    file = merged(std::move(file), {{shape}}, kToday + 3650);  // whatever the clock says
   }
-  file = merged(file, {{of_this_run(a_shape())}}, kToday);
+  EXPECT_EQ(file.shapes.size(), kMostShapeResults);
+  EXPECT_EQ(file.shapes[0].topology, "99");
+  file = merged(std::move(file), {{of_this_run(a_shape())}}, kToday);
+  EXPECT_EQ(file.shapes.size(), kMostShapeResults);
   EXPECT_EQ(fitting(file, a_place(), 4, kToday).size(), 1U);
 
-  std::vector<PlanResult> long_plans;
-  for (int radix = 2; radix < 2 + static_cast<int>(kMostPlanResults); ++radix)
-    long_plans.push_back(plan(
-        "leaders:split=node,leaders=all,local=leader,fast=pairwise,slow=bruck(" + std::to_string(radix) + ")",
-        1e-5));
-  ShapeResults full = a_shape({});
-  for (std::size_t i = 0; i < 31; ++i) {
-    full.sizes.push_back(a_size(long_plans));
-    full.sizes.back().bytes = std::size_t{1} << i;
-    full.sizes.back().calls = 1 << 20;
-  }
-  file = merged({}, {{of_this_run(full)}}, kToday);
-  ShapeResults today = a_shape({a_size(long_plans)});
-  today.sizes[0].uniform = false;
-  today.sizes[0].calls = 1;
-  file = merged(file, {{of_this_run(today)}}, kToday + kResultsDays + 1);
-  EXPECT_EQ(fitting(file, a_place(), 4, kToday + kResultsDays + 1).size(), 1U) << "few calls, but of today";
-}
-
-TEST(Merged, WhatStillHoldsKeepsItsDay) {
-  ShapeResults known = a_shape();
-  known.day = 0;
-  known.sizes[0].calls = 7;
-  const Results after = merged({{a_shape()}}, {{known}}, kToday + 5);
-  EXPECT_EQ(after.shapes[0].day, kToday + 5);
-  EXPECT_EQ(after.shapes[0].sizes[0].day, kToday);
-  EXPECT_EQ(after.shapes[0].sizes[0].calls, 7);
-}
-
-TEST(Merged, TheOldestGiveWayAndTheFileIsShortEnough) {
-  Results file;
-  const auto run = [&](int number, int day, std::size_t sizes) {
-    ShapeResults shape = of_this_run(a_shape({}));
-    shape.topology = std::to_string(number);
-    shape.where.mpi = std::string(512, 'x');
-    for (std::size_t i = 0; i < sizes; ++i) {
-      shape.sizes.push_back(a_size({}));
-      shape.sizes.back().bytes = std::size_t{1} << (i % 31);
-      shape.sizes.back().uniform = i < 31;
-      for (const char* text :
-           {"mpi", "memory", "linear:window=100", "pairwise", "bruck:radix=100",
-            "tapa:split=socket+node,order=slow-first,fast=bruck(10),slow=linear(10),pipeline=99",
-            "leaders:split=node,leaders=all,local=leader,fast=pairwise,slow=bruck(16)"})
-        shape.sizes.back().plans.push_back(plan(text, 1.2345678901234567e-5 * (1 + number), 1 << 30));
-      shape.sizes.back().day = 0;
-      shape.sizes.back().calls = 1 << 30;
-    }
-    file = merged(std::move(file), {{shape}}, day);
-    const std::string text = results_json(file);
-    EXPECT_LE(text.size(), kMostResultsBytes);
-    EXPECT_EQ(parse_results(text, "written"), file);
-    EXPECT_LE(file.shapes.size(), kMostShapeResults);
-    EXPECT_EQ(file.shapes[0].topology, std::to_string(number)) << "the last one stays";
-  };
-  for (int number = 0; number < 100; ++number) run(number, kToday + number, 1);
-  EXPECT_GT(file.shapes.size(), 20U);
-  for (int number = 100; number < 110; ++number) run(number, kToday + number, 10);
-  EXPECT_LT(file.shapes.size(), 10U);
-  EXPECT_GE(file.shapes.size(), 2U);
-  run(110, kToday + 110, 60);
-  EXPECT_LT(file.shapes[0].sizes.size(), 60U) << "some of its sizes had to go";
-  EXPECT_GT(file.shapes[0].sizes.size(), 10U);
-}
-
-TEST(Differs, OnlyWhatCounts) {
-  const Results before{{a_shape()}};
-  const auto changed = [&](const std::function<void(ShapeResults&)>& change) {
-    Results after = before;
-    change(after.shapes[0]);
-    return differs(before, after);
-  };
-  EXPECT_FALSE(changed([](ShapeResults&) {}));
-  EXPECT_FALSE(changed([](ShapeResults& s) { s.sizes[0].calls = 1; }));
-  EXPECT_FALSE(changed([](ShapeResults& s) { s.day += 2; }));
-  EXPECT_TRUE(changed([](ShapeResults& s) { s.day += 3; }));
-  EXPECT_TRUE(changed([](ShapeResults& s) { s.sizes[0].day += 1; }));
-  EXPECT_TRUE(changed([](ShapeResults& s) { s.sizes[0].plans.pop_back(); }));
-  EXPECT_TRUE(changed([](ShapeResults& s) { s.sizes.push_back(s.sizes[0]); }));
-  EXPECT_TRUE(differs({}, before));
+  ShapeResults full = a_shape(std::vector<SizeResult>(kMostSizeResults, a_size({plan("mpi", 1e-5)})));
+  full.sizes[0].bytes = 2048;
+  ShapeResults more = a_shape();
+  more.sizes[0].bytes = 4096;
+  EXPECT_EQ(merged({{full}}, {{more}}, kToday).shapes[0].sizes.size(), kMostSizeResults);
 }
 
 // The file.
@@ -272,16 +196,15 @@ TEST(ResultsFile, RefusesWhatIsWrongWithItsPlace) {
     const char* message;
   };
   const std::vector<Case> cases{
-      {"/format", "tapa-learnt/2", "cache c.json: $.format: \"tapa-learnt/2\", expected \"tapa-learnt/1\""},
+      {"/format", "tapa-learnt/1", "cache c.json: $.format: \"tapa-learnt/1\", expected \"tapa-learnt/2\""},
       {"/shapes/0/extra", 1, "unknown key \"extra\""},
       {"/shapes/0/ranks", 1, "$.shapes[0].ranks: 1, expected an integer from 2 to 16"},
       {"/shapes/0/ranks", 17, "$.shapes[0].ranks: 17"},
       {"/shapes/0/job", 0, "$.shapes[0].job"},
       {"/shapes/0/mpi", "a\nb", "$.shapes[0].mpi"},
-      {"/shapes/0/day", 0, "$.shapes[0].day"},
       {"/shapes/0/sizes", json::array(), "$.shapes[0].sizes"},
       {"/shapes/0/sizes/0/bytes", 3, "$.shapes[0].sizes[0].bytes: 3, expected 0 or a power of two"},
-      {"/shapes/0/sizes/0/calls", 4294967296LL, "$.shapes[0].sizes[0].calls"},
+      {"/shapes/0/sizes/0/day", 0, "$.shapes[0].sizes[0].day"},
       {"/shapes/0/sizes/0/plans/0/choice", "fast",
        "$.shapes[0].sizes[0].plans[0].choice: \"fast\", expected a plan"},
       {"/shapes/0/sizes/0/plans/0/choice", "mpi", "$.shapes[0].sizes[0].plans[1].choice"},
@@ -308,6 +231,29 @@ TEST(ResultsFile, HasLimits) {
   EXPECT_THAT(error_of(repeated("/shapes", kMostShapeResults + 1)), HasSubstr("$.shapes"));
   EXPECT_THAT(error_of(repeated("/shapes/0/sizes", kMostSizeResults + 1)), HasSubstr("sizes"));
   EXPECT_THAT(error_of(std::string(kMostResultsBytes + 1, ' ')), HasSubstr("65536"));
+}
+
+TEST(ResultsFile, WhatHasNoRoomIsTheLastOfIt) {
+  const std::string file = testing::TempDir() + "results_test." + std::to_string(::getpid());
+  ShapeResults shape = a_shape({});
+  for (std::size_t i = 0; i < 31; ++i) {
+    shape.sizes.push_back(a_size(std::vector(kMostPlanResults, plan("mpi", 1e-5))));
+    for (std::size_t radix = 0; radix < kMostPlanResults; ++radix)
+      shape.sizes[i].plans[radix] = plan("bruck:radix=" + std::to_string(radix + 2), 1.2345678901234567e-5);
+    shape.sizes[i].bytes = std::size_t{1} << i;
+  }
+  Results results;
+  for (int number = 0; number < 10; ++number) {
+    results.shapes.push_back(shape);
+    results.shapes.back().topology = std::to_string(number);
+  }
+  EXPECT_EQ(write_results(file, results), "");
+  const std::string text = files::read_text(file, kMostResultsBytes);
+  const Results kept = parse_results(text, file);
+  ::unlink(file.c_str());
+  EXPECT_GE(kept.shapes.size(), 1U);
+  EXPECT_LT(kept.shapes.size(), 10U);
+  EXPECT_EQ(kept.shapes[0], results.shapes[0]);
 }
 
 TEST(ResultsFile, EveryCutIsRefused) {

@@ -84,7 +84,7 @@ def plans_are(*plans: tuple[str, float]) -> Callable[[dict], object]:
 
     def edit(shape: dict) -> None:
         for size in shape["sizes"]:
-            size.update(decided=True, calls=1000)
+            size.update(decided=True)
             size["plans"] = [{"choice": p, "seconds": s, "samples": 65, "given_up": i > 0} for i, (p, s) in enumerate(plans)]
 
     return edit
@@ -130,7 +130,7 @@ def case_damaged() -> None:
     for bad in (
         "",
         good[: len(good) // 2],
-        good.replace("tapa-learnt/1", "tapa-learnt/9"),
+        good.replace("tapa-learnt/2", "tapa-learnt/9"),
         good.replace('"memory"', '"fast"'),
         good + " " * 70000,
     ):

@@ -239,14 +239,14 @@ TEST(Info, SaysWhatEarlierRunsHaveLeft) {
   EXPECT_EQ(results_text({}, here, 100), "nothing is kept (TAPA_CACHE names no file)");
   EXPECT_EQ(results_text({"/f", "is no file", {}}, here, 100), "/f: not used: is no file");
   EXPECT_EQ(results_text({"/f", "", {}}, here, 100), "/f: empty");
-  const SizeResult size{true, 64, true, 9, 100, {{parse_choice("mpi"), 1e-5, 5, false}}};
+  const SizeResult size{true, 64, true, 100, {{parse_choice("mpi"), 1e-5, 5, false}}};
   ResultsWhere other_job = here;
   other_job.job = 8;
   ResultsWhere other_mpi = here;
   other_mpi.mpi = "another";
   ResultsFile file{"/f", "", {}};
   for (const ResultsWhere& where : {here, other_job, other_mpi})
-    file.content.shapes.push_back({where, 4, "0", 100, {size, size}});
+    file.content.shapes.push_back({where, 4, "0", {size, size}});
   EXPECT_EQ(results_text(file, here, 100),
             "/f: 6 sizes of 3 kinds of communicators, 4 from this machine with these libraries, 2 of these "
             "from jobs of 4 "

@@ -112,12 +112,12 @@ class Autotuner {
 
   /// What earlier runs have found for these ranks, to begin with. Alike on all ranks, before the first call.
   void remember(std::vector<SizeResult> sizes) { earlier_ = std::move(sizes); }
-  /// What another run could use. `aging`: what was measured before that day and still holds is told as new.
-  [[nodiscard]] std::vector<SizeResult> results(int aging) const {
+  /// What another run could use.
+  [[nodiscard]] std::vector<SizeResult> results() const {
     std::vector<SizeResult> sizes;
     for (const auto& [key, competition] : runs_) {
       if (!key.mpi || key.edges) continue;
-      SizeResult size = competition->result(aging);
+      SizeResult size = competition->result();
       if (!size.plans.empty()) sizes.push_back(std::move(size));
     }
     return sizes;

@@ -58,18 +58,11 @@ class Competition {
   [[nodiscard]] const Autotuning& now() const { return now_; }
   /// The last one that has ended, or null.
   [[nodiscard]] const Autotuning* ended() const { return now_.complete() ? &now_ : before_.get(); }
-  /// What is known, as far as another run could use it. `aging`: see Autotuner::results().
-  [[nodiscard]] SizeResult result(int aging) const {
-    const bool renewed = held_ && earlier_ != nullptr && earlier_->day < aging;
-    SizeResult size;
-    if (earlier_ != nullptr && !renewed) {
-      size = *earlier_;
-    } else {
-      const Autotuning& found = before_ ? *before_ : now_;
-      size = {key_.uniform, key_.size_class, found.complete(), 0, 0, found.known()};
-    }
-    size.calls = static_cast<int>(std::min<std::uint64_t>(calls_, INT32_MAX));
-    return size;
+  /// What is known, as far as another run could use it.
+  [[nodiscard]] SizeResult result() const {
+    if (earlier_ != nullptr) return *earlier_;
+    const Autotuning& found = before_ ? *before_ : now_;
+    return {key_.uniform, key_.size_class, found.complete(), 0, found.known()};
   }
   /// For the log: the best first.
   [[nodiscard]] std::string outcome() const {
@@ -88,7 +81,6 @@ class Competition {
   [[nodiscard]] bool repeats() const { return now_.complete() ? until_review_ > 0 : now_.resting(); }
   /// To be called for each call that is no probe, in the order of calls.
   void count() {
-    ++calls_;
     if (!now_.complete()) {
       now_.count_rest();
     } else if (until_review_ != UINT64_MAX && until_review_ > 0) {
@@ -247,9 +239,9 @@ class Competition {
 
   void end_trial() {
     std::vector<Choice> otherwise = std::exchange(otherwise_, {});
-    held_ = now_.ranking().front() == 0;
-    if (!held_ && std::exchange(earlier_, nullptr) != nullptr) ++terms_.used.refuted;
-    if (held_ || terms_.source.one_choice()) return wait_for_review();  // there both have been tried
+    const bool holds = now_.ranking().front() == 0;
+    if (!holds && std::exchange(earlier_, nullptr) != nullptr) ++terms_.used.refuted;
+    if (holds || terms_.source.one_choice()) return wait_for_review();  // there both have been tried
     now_ = compete(std::move(otherwise));
   }
 
@@ -266,11 +258,9 @@ class Competition {
   std::unique_ptr<Autotuning> before_;       // what was decided, while that is being looked at again
   std::uint64_t until_review_ = UINT64_MAX;  // calls, once it is decided
   unsigned reviews_ = 0;
-  std::uint64_t calls_ = 0;              // that were no probes
   const SizeResult* earlier_ = nullptr;  // as long as nothing else is known
   std::vector<Choice> otherwise_;  // what competes when a trial's plan does not hold; empty: it is no trial
   bool tried_ = false;             // there was a trial, or there shall be none
-  bool held_ = false;              // a trial has ended, and it does hold
 };
 
 }  // namespace tapa

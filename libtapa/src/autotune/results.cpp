@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdio>
-#include <limits>
-#include <tuple>
 #include <utility>
 
 #include "autotune/autotuning.hpp"
@@ -13,18 +12,11 @@ namespace tapa {
 
 namespace {
 
-// The day of the last use is written anew after so many days.
-constexpr int kUsedDays = 3;
-
 /// The first one of a list that is so, or null.
 template <class List, class Is>
 auto* first_of(List& list, const Is& is) {
   const auto found = std::ranges::find_if(list, is);
   return found == list.end() ? nullptr : &*found;
-}
-
-const PlanResult* plan_of(const SizeResult& size, const Choice& choice) {
-  return first_of(size.plans, [&](const PlanResult& plan) { return plan.choice == choice; });
 }
 
 const PlanResult* mpi_of(const SizeResult& size) {
@@ -42,88 +34,32 @@ auto* same_calls(Sizes& sizes, const SizeResult& size) {
                   [&](const SizeResult& s) { return s.uniform == size.uniform && s.bytes == size.bytes; });
 }
 
-int sum_of_calls(int a, int b) {
-  return b > std::numeric_limits<int>::max() - a ? std::numeric_limits<int>::max() : a + b;
-}
-
 /// Of two results of one run.
 bool tells_more(const SizeResult& a, const SizeResult& b) {
   const auto samples = [](const SizeResult& size) {
-    int sum = 0;
-    for (const PlanResult& plan : size.plans) sum = sum_of_calls(sum, plan.samples);
+    std::int64_t sum = 0;
+    for (const PlanResult& plan : size.plans) sum += plan.samples;
     return sum;
   };
   if ((a.day == 0) != (b.day == 0)) return a.day == 0;
   return a.decided != b.decided ? a.decided : samples(a) > samples(b);
 }
 
-/// An older result under a new one: the new one stands, and what it has left out as slow stays slow. Then
-/// both are as old as that: it would never be tried again if each run made it new.
-SizeResult joined(const SizeResult& old, SizeResult fresh) {
-  for (const PlanResult& plan : old.plans) {
-    if (fresh.plans.size() >= kMostPlanResults) break;
-    if (!plan.given_up || plan_of(fresh, plan.choice) != nullptr) continue;
-    fresh.plans.push_back(plan);
-    fresh.day = old.day;
-  }
-  return fresh;
+/// A clock may have gone back meanwhile.
+bool holds(const SizeResult& size, int today) {
+  return size.day <= today && today - size.day <= kResultsDays;
 }
 
-/// What gives way first: what holds no more, then the older, then what few calls are of.
-auto worth(int today) {
-  return [today](const SizeResult& size) {
-    return std::tuple(days_between(size.day, today) <= kResultsDays, size.day, size.calls);
-  };
+void keep_what_holds(std::vector<SizeResult>& sizes, int today) {
+  std::erase_if(sizes, [&](const SizeResult& size) { return !holds(size, today); });
 }
 
-void add_size(std::vector<SizeResult>& sizes, const SizeResult& fresh, int today) {
-  SizeResult stamped = fresh;
-  if (stamped.day == 0) stamped.day = today;
-  if (stamped.plans.size() > kMostPlanResults) stamped.plans.resize(kMostPlanResults);
-  SizeResult* const old = same_calls(sizes, fresh);
-  if (old == nullptr) {
-    if (sizes.size() >= kMostSizeResults) sizes.erase(std::ranges::min_element(sizes, {}, worth(today)));
-    sizes.push_back(std::move(stamped));
-  } else if (fresh.day != 0) {  // nothing new
-    old->calls = fresh.calls;
-  } else {
-    *old =
-        days_between(old->day, today) > kResultsDays ? std::move(stamped) : joined(*old, std::move(stamped));
-  }
-}
-
-/// About what a shape needs in the file, and rather more.
-std::size_t bytes_of(const ShapeResults& shape) {
-  const ResultsWhere& where = shape.where;
-  std::size_t bytes = 400;
-  for (const std::string* text : {&where.libtapa, &where.mpi, &where.cpu, &where.settings, &shape.topology})
-    bytes += 2 * text->size();  // quotes count twice
-  for (const SizeResult& size : shape.sizes) {
-    bytes += 120;
-    for (const PlanResult& plan : size.plans) bytes += 120 + to_string(plan.choice).size();
-  }
-  return bytes;
-}
-
-/// No shape takes more than half of the file.
-void keep_what_fits(ShapeResults& shape, int today) {
-  while (!shape.sizes.empty() && bytes_of(shape) > kMostResultsBytes / 2)
-    shape.sizes.erase(std::ranges::min_element(shape.sizes, {}, worth(today)));
-}
-
-void keep_what_fits(Results& results, int today) {
-  for (ShapeResults& shape : results.shapes) keep_what_fits(shape, today);
-  std::erase_if(results.shapes, [](const ShapeResults& shape) { return shape.sizes.empty(); });
-  std::ranges::stable_sort(results.shapes, {},
-                           [&](const ShapeResults& shape) { return days_between(shape.day, today); });
-  std::size_t bytes = 100;
-  std::size_t kept = 0;
-  while (kept < std::min(results.shapes.size(), kMostShapeResults)) {
-    bytes += bytes_of(results.shapes[kept]);
-    if (bytes > kMostResultsBytes) break;
-    ++kept;
-  }
-  results.shapes.erase(results.shapes.begin() + static_cast<std::ptrdiff_t>(kept), results.shapes.end());
+void put_size(std::vector<SizeResult>& sizes, SizeResult fresh, int today) {
+  if (fresh.day == 0) fresh.day = today;
+  if (SizeResult* const old = same_calls(sizes, fresh))
+    *old = std::move(fresh);
+  else if (sizes.size() < kMostSizeResults)
+    sizes.push_back(std::move(fresh));
 }
 
 std::string number_text(double value) {
@@ -133,10 +69,6 @@ std::string number_text(double value) {
 }
 
 }  // namespace
-
-int days_between(int from, int to) {
-  return to >= from ? to - from : std::numeric_limits<int>::max();
-}
 
 ResultsStart start_from(const SizeResult& size) {
   const PlanResult* const mpi = mpi_of(size);
@@ -155,8 +87,7 @@ std::vector<ShapeResults> fitting(const Results& results, const ResultsWhere& wh
   for (const ShapeResults& shape : results.shapes) {
     if (shape.where != where || (ranks != 0 && shape.ranks != ranks)) continue;
     shapes.push_back(shape);
-    std::erase_if(shapes.back().sizes,
-                  [&](const SizeResult& size) { return days_between(size.day, today) > kResultsDays; });
+    keep_what_holds(shapes.back().sizes, today);
     if (shapes.back().sizes.empty()) shapes.pop_back();
   }
   return shapes;
@@ -171,57 +102,29 @@ void add_to_run(Results& run, ShapeResults shape) {
   }
   for (SizeResult& size : shape.sizes) {
     SizeResult* const known = same_calls(same->sizes, size);
-    if (known == nullptr) {
+    if (known == nullptr)
       same->sizes.push_back(std::move(size));
-      continue;
-    }
-    const int calls = sum_of_calls(known->calls, size.calls);
-    if (tells_more(size, *known)) *known = std::move(size);
-    known->calls = calls;
+    else if (tells_more(size, *known))
+      *known = std::move(size);
   }
 }
 
 Results merged(Results before, const Results& run, int today) {
+  std::vector<ShapeResults>& shapes = before.shapes;
   for (const ShapeResults& fresh : run.shapes) {
-    auto old =
-        std::ranges::find_if(before.shapes, [&](const ShapeResults& s) { return s.same_place(fresh); });
-    if (old == before.shapes.end()) {
-      before.shapes.push_back(fresh);
-      old = before.shapes.end() - 1;
-      old->sizes.clear();
+    const auto old = std::ranges::find_if(shapes, [&](const ShapeResults& s) { return s.same_place(fresh); });
+    ShapeResults shape = fresh;
+    shape.sizes = old != shapes.end() ? old->sizes : std::vector<SizeResult>();
+    keep_what_holds(shape.sizes, today);
+    for (const SizeResult& size : fresh.sizes) put_size(shape.sizes, size, today);
+    if (old != shapes.end()) {
+      if (shape == *old) continue;
+      shapes.erase(old);
     }
-    std::rotate(before.shapes.begin(), old, old + 1);  // of one day the newest is the first
-    old = before.shapes.begin();
-    old->day = today;
-    for (const SizeResult& size : fresh.sizes) add_size(old->sizes, size, today);
+    if (!shape.sizes.empty()) shapes.insert(shapes.begin(), std::move(shape));
   }
-  keep_what_fits(before, today);
+  if (shapes.size() > kMostShapeResults) shapes.resize(kMostShapeResults);
   return before;
-}
-
-std::size_t without_room(const Results& run, const Results& after) {
-  std::size_t lost = 0;
-  for (const ShapeResults& shape : run.shapes) {
-    const ShapeResults* const kept = same_place(after.shapes, shape);
-    for (const SizeResult& size : shape.sizes) {
-      if (kept == nullptr || same_calls(kept->sizes, size) == nullptr) ++lost;
-    }
-  }
-  return lost;
-}
-
-bool differs(const Results& before, const Results& after) {
-  if (before.shapes.size() != after.shapes.size()) return true;
-  const auto news = [&](const ShapeResults& shape) {
-    const ShapeResults* const old = same_place(before.shapes, shape);
-    if (old == nullptr || shape.day - old->day >= kUsedDays) return true;
-    const auto same = [](SizeResult a, const SizeResult& b) {
-      a.calls = b.calls;
-      return a == b;
-    };
-    return !std::ranges::equal(shape.sizes, old->sizes, same);
-  };
-  return std::ranges::any_of(after.shapes, news);
 }
 
 // FNV-1a, 64 bits (Fowler, Noll, Vo).

@@ -42,7 +42,6 @@ struct SizeResult {
   bool uniform = false;   ///< all blocks of a call are equal
   std::size_t bytes = 0;  ///< of a (mean) block, a power of two or 0
   bool decided = false;   ///< the first plan has won; else it is the best so far
-  int calls = 0;          ///< in the last run
   int day = 0;            ///< since 1970, when it was measured; 0: in this run
   std::vector<PlanResult> plans;
   bool operator==(const SizeResult&) const = default;
@@ -53,7 +52,6 @@ struct ShapeResults {
   ResultsWhere where;
   int ranks = 0;
   std::string topology;  ///< digest of what plans depend on
-  int day = 0;           ///< since 1970, when it was used last; 0: in this run
   std::vector<SizeResult> sizes;
   bool operator==(const ShapeResults&) const = default;
   [[nodiscard]] bool same_place(const ShapeResults& other) const {
@@ -76,9 +74,6 @@ inline constexpr std::size_t kMostResultsBytes = std::size_t{64} << 10;
 /// Days after which a result holds no more: what it came from may have changed without a new version.
 inline constexpr int kResultsDays = 30;
 
-/// Days from one to the other; of a clock that went back as many as there are.
-[[nodiscard]] int days_between(int from, int to);
-
 /// How calls of a size may begin.
 enum class ResultsStart : std::uint8_t {
   compete,  ///< as without: all candidates but those that were given up, of which MPI is none
@@ -94,15 +89,9 @@ enum class ResultsStart : std::uint8_t {
 /// What one communicator has found, added to what others of the same run have.
 void add_to_run(Results& run, ShapeResults shape);
 
-/// What the file should hold after a run, whose results replace older ones; what was left out as slow stays.
-/// No more than fits: this run's first, then what was used last.
+/// What the file should hold after a run: its results in place of older ones of the same sizes, the shape
+/// that changed last first, nothing that holds no more of these shapes.
 [[nodiscard]] Results merged(Results before, const Results& run, int today);
-
-/// How many sizes of `run` are not in `after`, as there was no room.
-[[nodiscard]] std::size_t without_room(const Results& run, const Results& after);
-
-/// Whether it is worth a write: a new result, or one that would soon count as unused.
-[[nodiscard]] bool differs(const Results& before, const Results& after);
 
 // What times depend on, as short digests.
 

@@ -14,7 +14,7 @@ namespace tapa {
 
 namespace {
 
-constexpr const char* format_name = "tapa-learnt/1";
+constexpr const char* format_name = "tapa-learnt/2";
 constexpr std::size_t longest_text = 8192;  // MPICH's version
 
 /// What a sum of such can be taken of.
@@ -33,13 +33,12 @@ PlanResult read_plan(const JsonReader& value) {
 }
 
 SizeResult read_size(const JsonReader& value) {
-  value.only_keys({"uniform", "bytes", "decided", "calls", "day", "plans"});
+  value.only_keys({"uniform", "bytes", "decided", "day", "plans"});
   SizeResult size;
   size.uniform = value.at("uniform").boolean();
   size.bytes = static_cast<std::size_t>(value.at("bytes").integer(0, INT32_MAX));
   if (size.bytes != 0 && !std::has_single_bit(size.bytes)) value.at("bytes").fail("0 or a power of two");
   size.decided = value.at("decided").boolean();
-  size.calls = value.at("calls").integer(0, INT32_MAX);
   size.day = value.at("day").integer(1, INT32_MAX);
   const JsonReader list = value.at("plans");
   for (std::size_t i = 0, n = list.size(1, kMostPlanResults, "plans"); i < n; ++i) {
@@ -53,23 +52,19 @@ SizeResult read_size(const JsonReader& value) {
 }
 
 ShapeResults read_shape(const JsonReader& value) {
-  value.only_keys({"libtapa", "mpi", "cpu", "settings", "job", "ranks", "topology", "day", "sizes"});
+  value.only_keys({"libtapa", "mpi", "cpu", "settings", "job", "ranks", "topology", "sizes"});
   ShapeResults shape;
   shape.where = {value.at("libtapa").text(), value.at("mpi").text(longest_text), value.at("cpu").text(),
                  value.at("settings").text(), value.at("job").integer(1, INT32_MAX)};
   shape.ranks = value.at("ranks").integer(2, shape.where.job);
   shape.topology = value.at("topology").text();
-  shape.day = value.at("day").integer(1, INT32_MAX);
   shape.sizes = value.at("sizes").each(1, kMostSizeResults, "sizes", read_size);
   return shape;
 }
 
 nlohmann::ordered_json size_json(const SizeResult& size) {
-  nlohmann::ordered_json out = {{"uniform", size.uniform},
-                                {"bytes", size.bytes},
-                                {"decided", size.decided},
-                                {"calls", size.calls},
-                                {"day", size.day}};
+  nlohmann::ordered_json out = {
+      {"uniform", size.uniform}, {"bytes", size.bytes}, {"decided", size.decided}, {"day", size.day}};
   for (const PlanResult& plan : size.plans) {
     out["plans"].push_back({{"choice", to_string(plan.choice)},
                             {"seconds", plan.seconds},
@@ -112,15 +107,17 @@ std::string results_json(const Results& results) {
     nlohmann::ordered_json row = {{"libtapa", shape.where.libtapa}, {"mpi", shape.where.mpi},
                                   {"cpu", shape.where.cpu},         {"settings", shape.where.settings},
                                   {"job", shape.where.job},         {"ranks", shape.ranks},
-                                  {"topology", shape.topology},     {"day", shape.day}};
+                                  {"topology", shape.topology}};
     for (const SizeResult& size : shape.sizes) row["sizes"].push_back(size_json(size));
     out["shapes"].push_back(std::move(row));
   }
   return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-std::string write_results(const std::string& path, const Results& results) {
-  const std::string text = results_json(results);
+std::string write_results(const std::string& path, Results results) {
+  std::string text = results_json(results);
+  for (; text.size() > kMostResultsBytes && results.shapes.size() > 1; text = results_json(results))
+    results.shapes.pop_back();
   if (text.size() > kMostResultsBytes) return "would be too long";
   if (!may_write(text.size())) return "the process may write no such file";
   try {

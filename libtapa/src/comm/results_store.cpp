@@ -106,13 +106,13 @@ void note(CommState& state) {
   if (!state.ready() || state.membership.world != World::of_process()) return;
   const auto parts = state.parts();
   const Options& options = *parts->chooser.options();
-  std::vector<SizeResult> sizes = parts->tuner.results(today() - kResultsDays / 2);
+  std::vector<SizeResult> sizes = parts->tuner.results();
   if (sizes.empty() || altered(options)) return;
   const auto known = locked<Notes>();
   known->used.sizes += parts->tuner.used().sizes;
   known->used.refuted += parts->tuner.used().refuted;
   add_to_run(known->run,
-             {results_where(options), state.size, digest(parts->chooser.machine()), 0, std::move(sizes)});
+             {results_where(options), state.size, digest(parts->chooser.machine()), std::move(sizes)});
 }
 
 void save() {
@@ -121,13 +121,9 @@ void save() {
   if (known->run.shapes.empty()) return;
   const Results before = read_results(file);
   const Results after = merged(before, known->run, today());
-  if (!differs(before, after)) return;
+  if (after == before) return;
   const std::string problem = write_results(file, after);
-  const std::size_t lost = without_room(known->run, after);
-  log_info("cache " + file +
-           (!problem.empty() ? ": cannot be written: " + problem
-            : lost == 0      ? ": written"
-                             : ": written; no room for " + std::to_string(lost) + " of this run's results"));
+  log_info("cache " + file + (problem.empty() ? ": written" : ": cannot be written: " + problem));
 }
 
 }  // namespace
