@@ -1,6 +1,6 @@
 """Images over a slow link: exact exchanges against NCCL's, and policies that send less, in turns. Started on the nodes
 of tools/cluster by bench/torch/slow-link, one rank a node; rank 0 writes lines of JSON. With --nvlink the same over
-a fast link, started by torchrun on one machine.
+a fast link, with --here over what joins the GPUs of this machine, started by torchrun.
 
 A policy's bytes differ from step to step, so it is timed over whole images; of exact ways every step is alike."""
 
@@ -133,6 +133,11 @@ def main() -> None:
         action="store_true",
         help="the link stands for the memory of one host, whose GPUs do not reach each other",
     )
+    parser.add_argument(
+        "--here",
+        action="store_true",
+        help="the machine as it is, with torchrun; TAPA_GPU_PEERS=0 NCCL_P2P_DISABLE=1 refuse peers",
+    )
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--layers", type=int, help="blocks of each kind: with --rounds 0 it fills the compiler's cache")
     parser.add_argument("--limit", type=int, default=600, help="seconds, after which it ends itself")
@@ -143,13 +148,15 @@ def main() -> None:
     rank = int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["RANK"])
     size = int(os.environ.get("OMPI_COMM_WORLD_SIZE") or os.environ["WORLD_SIZE"])
     # To the device engine the machine is several, and to NCCL if it shall not use what joins the GPUs.
-    if options.host:
+    if options.here:
+        pass
+    elif options.host:
         os.environ |= {"TAPA_GPU_PEERS": f"group:{rank}", "TAPA_GPU_WIRE": "sockets"}
     else:
         os.environ["TAPA_DEVICE_NODE"] = f"node-{rank}"
     if options.nvlink:
         os.environ["TAPA_GPU_WIRE"] = "nccl"
-    else:
+    elif not options.here:
         os.environ["NCCL_HOSTID"] = f"node-{rank}"
     if torch.cuda.is_available():
         device = torch.device("cuda", rank % torch.cuda.device_count())
