@@ -148,6 +148,12 @@ TEST(Merged, WhatStillHoldsChangesNothing) {
   EXPECT_EQ(merged(before, {{a_shape()}}, kToday + 5), before) << "it keeps its day and its place";
 }
 
+TEST(Merged, WhatARunHasNotMeasuredReplacesNothing) {
+  const ShapeResults known = a_shape();  // what the run began with
+  ShapeResults newer = a_shape({a_size({plan("mpi", 1e-5), plan("memory", 2e-5)}, true, kToday + 1)});
+  EXPECT_EQ(merged({{newer}}, {{known}}, kToday + 2), Results{{newer}}) << "of another job that ended before";
+}
+
 TEST(Merged, WhatChangedLastIsKept) {
   Results file;
   for (int number = 0; number < 100; ++number) {

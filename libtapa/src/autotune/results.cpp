@@ -54,9 +54,12 @@ void keep_what_holds(std::vector<SizeResult>& sizes, int today) {
   std::erase_if(sizes, [&](const SizeResult& size) { return !holds(size, today); });
 }
 
+/// What a run has not measured itself replaces nothing: another job may have, meanwhile.
 void put_size(std::vector<SizeResult>& sizes, SizeResult fresh, int today) {
+  SizeResult* const old = same_calls(sizes, fresh);
+  if (old != nullptr && fresh.day != 0) return;
   if (fresh.day == 0) fresh.day = today;
-  if (SizeResult* const old = same_calls(sizes, fresh))
+  if (old != nullptr)
     *old = std::move(fresh);
   else if (sizes.size() < kMostSizeResults)
     sizes.push_back(std::move(fresh));
