@@ -45,13 +45,8 @@ bool tells_more(const SizeResult& a, const SizeResult& b) {
   return a.decided != b.decided ? a.decided : samples(a) > samples(b);
 }
 
-/// A clock may have gone back meanwhile.
-bool holds(const SizeResult& size, int today) {
-  return size.day <= today && today - size.day <= kResultsDays;
-}
-
-void keep_what_holds(std::vector<SizeResult>& sizes, int today) {
-  std::erase_if(sizes, [&](const SizeResult& size) { return !holds(size, today); });
+bool is_too_old(const SizeResult& size, int today) {
+  return today - size.day > kResultsDays;
 }
 
 /// What a run has not measured itself replaces nothing: another job may have, meanwhile.
@@ -90,7 +85,9 @@ std::vector<ShapeResults> fitting(const Results& results, const ResultsWhere& wh
   for (const ShapeResults& shape : results.shapes) {
     if (shape.where != where || (ranks != 0 && shape.ranks != ranks)) continue;
     shapes.push_back(shape);
-    keep_what_holds(shapes.back().sizes, today);
+    // A clock may have gone back meanwhile.
+    std::erase_if(shapes.back().sizes,
+                  [&](const SizeResult& size) { return size.day > today || is_too_old(size, today); });
     if (shapes.back().sizes.empty()) shapes.pop_back();
   }
   return shapes;
@@ -118,7 +115,7 @@ Results merged(Results before, const Results& run, int today) {
     const auto old = std::ranges::find_if(shapes, [&](const ShapeResults& s) { return s.same_place(fresh); });
     ShapeResults shape = fresh;
     shape.sizes = old != shapes.end() ? old->sizes : std::vector<SizeResult>();
-    keep_what_holds(shape.sizes, today);
+    std::erase_if(shape.sizes, [&](const SizeResult& size) { return is_too_old(size, today); });
     for (const SizeResult& size : fresh.sizes) put_size(shape.sizes, size, today);
     if (old != shapes.end()) {
       if (shape == *old) continue;

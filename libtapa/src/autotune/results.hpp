@@ -90,7 +90,7 @@ enum class ResultsStart : std::uint8_t {
 void add_to_run(Results& run, ShapeResults shape);
 
 /// What the file should hold after a run: its results in place of older ones of the same sizes, the shape
-/// that changed last first, nothing that holds no more of these shapes.
+/// that changed last first, nothing that is too old of these shapes. May be more than a text has room for.
 [[nodiscard]] Results merged(Results before, const Results& run, int today);
 
 // What times depend on, as short digests.

@@ -114,10 +114,15 @@ std::string results_json(const Results& results) {
   return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-std::string write_results(const std::string& path, Results results) {
+std::string shortened_json(Results& results) {
   std::string text = results_json(results);
-  for (; text.size() > kMostResultsBytes && results.shapes.size() > 1; text = results_json(results))
+  for (; text.size() > kMostResultsBytes && !results.shapes.empty(); text = results_json(results))
     results.shapes.pop_back();
+  return text;
+}
+
+std::string write_results(const std::string& path, const Results& results) {
+  const std::string text = results_json(results);
   if (text.size() > kMostResultsBytes) return "would be too long";
   if (!may_write(text.size())) return "the process may write no such file";
   try {

@@ -14,9 +14,11 @@ namespace tapa {
 /// The file's text, format "tapa-learnt/2".
 [[nodiscard]] std::string results_json(const Results& results);
 
+/// The same of the first shapes, as many as parse_results() takes; the others are left off.
+[[nodiscard]] std::string shortened_json(Results& results);
+
 /// Puts it into a file, whole or not at all, readable by the user alone where it is new. A file that is
-/// neither empty nor begins like one of these is left. Of more than it has room for the first shapes are
-/// kept. Returns why it could not, or "".
-[[nodiscard]] std::string write_results(const std::string& path, Results results);
+/// neither empty nor begins like one of these is left. Returns why it could not, or "".
+[[nodiscard]] std::string write_results(const std::string& path, const Results& results);
 
 }  // namespace tapa

@@ -120,8 +120,9 @@ void save() {
   const auto known = locked<Notes>();
   if (known->run.shapes.empty()) return;
   const Results before = read_results(file);
-  const Results after = merged(before, known->run, today());
-  if (after == before) return;
+  Results after = merged(before, known->run, today());
+  static_cast<void>(shortened_json(after));
+  if (after == before || after.shapes.empty()) return;
   const std::string problem = write_results(file, after);
   log_info("cache " + file + (problem.empty() ? ": written" : ": cannot be written: " + problem));
 }
@@ -175,7 +176,7 @@ std::string results_for(const Options& options, int ranks) {
   if (!file.empty() && !results_before(file).shapes.empty())
     fits.shapes = fitting(results_before(file), results_where(options), ranks, today());
   if (!found.shapes.empty()) fits = merged(std::move(fits), found, today());
-  return fits.shapes.empty() ? std::string() : results_json(fits);
+  return fits.shapes.empty() ? std::string() : shortened_json(fits);
 }
 
 void recall_results(const std::string& text, CommParts& parts) {
