@@ -94,9 +94,14 @@ endfunction()
 
 # For a folder whose code runs once, as tests and command lines do: what takes time there is the compiler, which is to optimise
 # less of what the folder adds to a release from here on.
+# With names of targets it is for these alone.
 macro(tapa_compile_quickly)
-  if(CMAKE_BUILD_TYPE STREQUAL "Release")
-    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Og>)
+  set(quickly $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-Og>)
+  foreach(target ${ARGN})
+    target_compile_options(${target} PRIVATE ${quickly})
+  endforeach()
+  if(${ARGC} EQUAL 0)
+    add_compile_options(${quickly})
   endif()
 endmacro()
 

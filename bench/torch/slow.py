@@ -113,6 +113,13 @@ def say(options: argparse.Namespace, record: dict[str, Any]) -> None:
             file.write(line + "\n")
 
 
+def apart(options: argparse.Namespace, rank: int) -> dict[str, str]:
+    """By these variables the machine is several: to the device engine, and to NCCL if it shall not use what joins the GPUs."""
+    host = {"TAPA_GPU_PEERS": f"group:{rank}", "TAPA_GPU_WIRE": "sockets"}
+    engine = host if options.host else {"TAPA_DEVICE_NODE": f"node-{rank}"}
+    return engine | ({"TAPA_GPU_WIRE": "nccl"} if options.nvlink else {"NCCL_HOSTID": f"node-{rank}"})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", choices=CASES, default="flux-1024")
@@ -147,17 +154,7 @@ def main() -> None:
     signal.alarm(options.limit)
     rank = int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["RANK"])
     size = int(os.environ.get("OMPI_COMM_WORLD_SIZE") or os.environ["WORLD_SIZE"])
-    # To the device engine the machine is several, and to NCCL if it shall not use what joins the GPUs.
-    if options.here:
-        pass
-    elif options.host:
-        os.environ |= {"TAPA_GPU_PEERS": f"group:{rank}", "TAPA_GPU_WIRE": "sockets"}
-    else:
-        os.environ["TAPA_DEVICE_NODE"] = f"node-{rank}"
-    if options.nvlink:
-        os.environ["TAPA_GPU_WIRE"] = "nccl"
-    elif not options.here:
-        os.environ["NCCL_HOSTID"] = f"node-{rank}"
+    os.environ |= {} if options.here else apart(options, rank)
     if torch.cuda.is_available():
         device = torch.device("cuda", rank % torch.cuda.device_count())
         torch.cuda.set_device(device)
