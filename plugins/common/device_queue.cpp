@@ -142,19 +142,19 @@ void DeviceQueue::cancel(dit_request*& request, dit_release release, void* user)
   request = nullptr;
 }
 
+// Exchanges end in the order in which they began: only the oldest is asked, as there may be as many as a
+// program is ahead of its device.
 std::optional<Release> DeviceQueue::take_released() noexcept {
   const Lock lock(mutex_);
-  const auto is_free = [](const auto& request) {
-    try {
-      return request->cancelled.release != nullptr && request->end->passed();
-    } catch (const std::exception&) {  // the device has failed: its next call says so
-      return false;
-    }
-  };
-  const auto found = std::ranges::find_if(requests_, is_free);
-  if (found == requests_.end()) return std::nullopt;
-  const Release owner = (*found)->cancelled;
-  requests_.erase(found);
+  const auto oldest = std::ranges::find_if(
+      requests_, [](const auto& request) { return request->cancelled.release != nullptr; });
+  try {
+    if (oldest == requests_.end() || !(*oldest)->end->passed()) return std::nullopt;
+  } catch (const std::exception&) {  // the device has failed: its next call says so
+    return std::nullopt;
+  }
+  const Release owner = (*oldest)->cancelled;
+  requests_.erase(oldest);
   return owner;
 }
 

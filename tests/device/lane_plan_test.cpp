@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <random>
@@ -190,6 +191,20 @@ TEST(LaneSteps, BlocksOfOwnSizesArrive) {
       }
     }
   }
+}
+
+TEST(LaneSteps, WhoIsAloneOnANodeMeetsNobodyThere) {
+  const Partition nodes = nodes_of({0, 1, 1});
+  const auto meets = [&](int rank, std::size_t own) {
+    std::vector<std::size_t> bytes(3, 8), at = {0, 8, 16};
+    bytes[static_cast<std::size_t>(rank)] = own;
+    const auto steps = alltoallv_steps(nodes, rank, {bytes, at, bytes, at});
+    return std::ranges::any_of(
+        steps, [](const LaneStep& step) { return std::holds_alternative<NodeExchange>(step); });
+  };
+  EXPECT_FALSE(meets(0, 0));
+  EXPECT_TRUE(meets(0, 8));
+  EXPECT_TRUE(meets(1, 0));
 }
 
 TEST(LaneSteps, PiecesOfStridedBlocksArriveFromOtherNodes) {

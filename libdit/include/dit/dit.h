@@ -324,6 +324,8 @@ typedef struct dit_transfer_call {
       prepare; /**< null: the numbers travel as they are. Alike on all ranks, but for pointers and strides.
                     Not for DIT_GATHER_OUTPUT. Where the target is bound the numbers go from
                   the kernel right into the peers' targets; else through a dense copy */
+  void* exchange_stream; /**< what the exchange itself is put on, behind what `stream` has for it: other work
+                              of `stream` goes beside it. null: `stream` */
 } dit_transfer_call;
 
 /** Prepares a transfer between the session's ranks. Collective: all ranks make the same transfers in the same

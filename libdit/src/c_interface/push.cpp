@@ -90,6 +90,12 @@ void add_part(PrepareJob& job, const PushPart& part, std::byte* begin, const Ten
                            static_cast<int>(part.heads.end)};
 }
 
+void add_own_part(PrepareJob& job, const PushPart& part, const TargetTensor& target,
+                  std::size_t element_bytes) {
+  const auto row = static_cast<std::size_t>(part.target_row * target.strides.row);
+  add_part(job, part, target.bytes.data() + row * element_bytes, target.strides);
+}
+
 ExchangeRequest push(const RegisteredMemory& memory, const std::vector<PrepareJob>& jobs, int element_type,
                      [[maybe_unused]] int device, void* stream) {
 #ifdef DIT_HAVE_CUDA

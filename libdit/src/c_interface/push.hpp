@@ -39,6 +39,9 @@ void add_push_parts(PrepareJob& job, const std::vector<PushPart>& map, const Bou
 
 /// Adds a part whose first row's first head goes to `begin`, and the others by these strides.
 void add_part(PrepareJob& job, const PushPart& part, std::byte* begin, const TensorStrides& strides);
+/// Of the rank's own target.
+void add_own_part(PrepareJob& job, const PushPart& part, const TargetTensor& target,
+                  std::size_t element_bytes);
 
 /// On the device's stream, or on the host.
 void run_jobs(const std::vector<PrepareJob>& jobs, int element_type, int memory_kind, int device,

@@ -156,6 +156,7 @@ std::shared_ptr<void> dit_transfer::make_current(int device) const {
 void dit_transfer::use_workspace(std::span<std::byte> workspace) {
   require_idle();
   way_->use_workspace(workspace);
+  has_workspace_ = true;
 }
 
 dit::ExchangeRequest dit_transfer::send(const dit_transfer_call& call) {
@@ -173,7 +174,9 @@ dit::ExchangeRequest dit_transfer::send(const dit_transfer_call& call) {
     (void)wire_->run.resolve(tensor_, place);
     way_->require_startable(place, call.stream);
   }
-  const dit::SourceTensor source = prepared(call, given);
+  dit::TransferStart how{false, label_.empty() ? nullptr : label_.c_str(), call.device, call.stream};
+  how.exchange_stream = call.exchange_stream;
+  const dit::SourceTensor source = prepared(call, given, target, how.has_own);
   ActiveSet active;
   if (wire_ != nullptr) {
     if (tensor_ != dit::AttentionTensor::output) {
@@ -183,16 +186,18 @@ dit::ExchangeRequest dit_transfer::send(const dit_transfer_call& call) {
   broken_ = true;  // until all is on its way
   way_->pack(source, active.all ? dit::at_first(place) : place, active.rows(), call.stream);
   guarded_ += static_cast<std::uint64_t>(way_->take_times().guarded);
-  dit::ExchangeRequest request =
-      way_->start(target, {false, label_.empty() ? nullptr : label_.c_str(), call.device, call.stream});
+  dit::ExchangeRequest request = way_->start(target, how);
   broken_ = false;
   return request;
 }
 
 void dit_transfer::start(const dit_transfer_call& call) {
+  dit_transfer* const self = this;
   if (!bound_.empty()) {
-    dit_transfer* const self = this;
     return push_together({&self, 1}, {&call, 1});
+  }
+  if (memory_kind_ != DIT_MEMORY_HOST && !has_workspace_ && can_join({&self, 1}, {&call, 1})) {
+    return join({&self, 1}, {&call, 1});
   }
   require_idle();
   require_sound();

@@ -50,7 +50,11 @@ struct dit_transfer {
   void ask(const Ask& ask);
   [[nodiscard]] dit::ExchangeRequest send(const dit_transfer_call& call);
   [[nodiscard]] dit::PrepareJob job_for(const dit_transfer_call& call, const dit::SourceTensor& source) const;
-  [[nodiscard]] dit::SourceTensor prepared(const dit_transfer_call& call, const dit::SourceTensor& source);
+  /// `has_own`: set where this rank's own block went into the target.
+  [[nodiscard]] dit::SourceTensor prepared(const dit_transfer_call& call, const dit::SourceTensor& source,
+                                           const dit::TargetTensor& target, bool& has_own);
+  /// What leaves the source for which rank.
+  [[nodiscard]] const std::vector<dit::PushPart>& push_map();
   [[nodiscard]] const dit::c_interface::BoundTarget& bound_to(const dit_tensor& target) const;
   static void require_alike(std::span<dit_transfer* const> transfers,
                             std::span<const dit_transfer_call> calls);
@@ -80,6 +84,7 @@ struct dit_transfer {
   std::size_t element_bytes_;
   std::string label_;
   std::unique_ptr<dit::TensorTransfer> way_;
+  bool has_workspace_ = false;
   bool under_way_ = false;
   std::uint64_t guarded_ = 0;  // exchanges that the policy's guard sent in bf16
   bool remembers_ = false;     // its wire, what was sent
@@ -93,7 +98,7 @@ struct dit_transfer {
   void* stream_ = nullptr;        // likewise
   dit::TransferBuffer prepared_;  // a dense copy of the source, with norm and RoPE
   std::vector<dit::c_interface::BoundTarget> bound_;
-  std::vector<dit::PushPart> push_map_;                                   // once something is bound
+  std::vector<dit::PushPart> push_map_;                                   // of push_map()
   std::shared_ptr<dit::c_interface::SharedRequest> request_;              // of all that were started together
   std::uint64_t serial_;                                                  // of the session's transfers
   std::vector<std::shared_ptr<dit::c_interface::JointExchange>> joints_;  // that this is the first of

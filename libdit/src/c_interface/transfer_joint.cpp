@@ -41,13 +41,13 @@ bool dit_transfer::can_join(std::span<dit_transfer* const> transfers,
     const dit_transfer& one = *transfers[i];
     if (one.wire_ != nullptr || one.tensor_ == dit::AttentionTensor::output ||
         one.element_bytes_ != first.element_bytes_ || (one.element_bytes_ != 2 && one.element_bytes_ != 4) ||
-        calls[i].stream != calls[0].stream || calls[i].device != calls[0].device) {
+        calls[i].stream != calls[0].stream || calls[i].exchange_stream != calls[0].exchange_stream ||
+        calls[i].device != calls[0].device) {
       return false;
     }
   }
   constexpr int kMostRanks = dit::kMostParts / 2;
-  return transfers.size() > 1 && first.session_.context.size() <= kMostRanks &&
-         first.session_.context.leaves_node();
+  return first.session_.context.size() <= kMostRanks && first.session_.context.leaves_node();
 }
 
 std::shared_ptr<JointExchange> dit_transfer::joint_with(std::span<dit_transfer* const> transfers) {
@@ -105,7 +105,7 @@ void dit_transfer::join(std::span<dit_transfer* const> transfers, std::span<cons
   exchange.recv_blocks = joint->plan.recv.data();
   exchange.memory_kind = first.memory_kind_;
   exchange.device = call.device;
-  exchange.stream = call.stream;
+  exchange.stream = memory.exchange_stream(call.stream, call.exchange_stream);
   exchange.label = first.label_.empty() ? nullptr : first.label_.c_str();
   exchange.layout_id = joint->layout_id;
   // On a device buffers are freed behind what uses them.
@@ -125,11 +125,7 @@ dit::PrepareJob dit_transfer::joint_job(const dit_transfer_call& call, const Joi
   const dit::TargetTensor target =
       to_target("call->target", call.target, way_->target_shape(), element_bytes_);
   dit::PrepareJob job = job_for(call, source);
-  for (const dit::PushPart& part : joint.plan.own[at]) {
-    std::byte* const begin =
-        target.bytes.data() + static_cast<std::size_t>(part.target_row * target.strides.row) * element_bytes_;
-    add_part(job, part, begin, target.strides);
-  }
+  for (const dit::PushPart& part : joint.plan.own[at]) add_own_part(job, part, target, element_bytes_);
   for (const dit::Departure& leaves : joint.plan.departures[at]) {
     const dit::TensorShape block{job.samples, leaves.part.rows.size(), leaves.part.heads.size(),
                                  job.head_dim};

@@ -31,8 +31,17 @@ dit::PrepareJob dit_transfer::job_for(const dit_transfer_call& call, const dit::
   return job_of(&how, layout_, tensor_, session_.context.rank(), source, element_bytes_);
 }
 
-// A dense copy of the source where there is something to do to it.
-dit::SourceTensor dit_transfer::prepared(const dit_transfer_call& call, const dit::SourceTensor& source) {
+const std::vector<dit::PushPart>& dit_transfer::push_map() {
+  if (push_map_.empty()) {
+    push_map_ = dit::push_parts(layout_, tensor_, session_.context.rank(), group_, groups_);
+  }
+  return push_map_;
+}
+
+// A dense copy of the source where there is something to do to it; on a device its own block goes right into
+// the target.
+dit::SourceTensor dit_transfer::prepared(const dit_transfer_call& call, const dit::SourceTensor& source,
+                                         const dit::TargetTensor& target, bool& has_own) {
   if (call.prepare == nullptr) {
     return source;
   }
@@ -44,6 +53,12 @@ dit::SourceTensor dit_transfer::prepared(const dit_transfer_call& call, const di
   }
   if (bytes > 0) {
     add_dense_part(job, prepared_.data());
+    has_own = way_->copies_own();
+    for (const dit::PushPart& part : push_map()) {
+      if (has_own && part.peer == session_.context.rank()) {
+        add_own_part(job, part, target, element_bytes_);
+      }
+    }
     run_jobs({job}, completed_prepare(call.prepare).element_type, memory_kind_, call.device, call.stream);
   }
   return {std::span<const std::byte>(prepared_.span().first(bytes)), shape, dit::dense_strides(shape)};
@@ -76,9 +91,6 @@ void dit_transfer::bind(dit_registration* registration, const dit_tensor* target
   }
   bound_.push_back(bind_target(session_.context, *registration, *target, own.strides, extent));
   ++registration->bound;
-  if (push_map_.empty()) {
-    push_map_ = dit::push_parts(layout_, tensor_, session_.context.rank(), group_, groups_);
-  }
 }
 
 const BoundTarget& dit_transfer::bound_to(const dit_tensor& target) const {
@@ -115,7 +127,7 @@ void dit_transfer::start_together(std::span<dit_transfer* const> transfers,
     throw std::invalid_argument(std::to_string(bound) + " of " + std::to_string(transfers.size()) +
                                 " transfers are bound: expected all or none");
   }
-  if (can_join(transfers, calls)) {
+  if (transfers.size() > 1 && can_join(transfers, calls)) {
     return join(transfers, calls);
   }
   for (std::size_t i = 0; i < transfers.size(); ++i) {
@@ -130,8 +142,8 @@ void dit_transfer::require_alike(std::span<dit_transfer* const> transfers,
     transfers[i]->require_idle();
     if (transfers[i]->bound_to(calls[i].target).registration !=
             transfers[0]->bound_to(calls[0].target).registration ||
-        calls[i].stream != calls[0].stream || calls[i].device != calls[0].device ||
-        transfers[i]->element_bytes_ != transfers[0]->element_bytes_) {
+        calls[i].stream != calls[0].stream || calls[i].exchange_stream != calls[0].exchange_stream ||
+        calls[i].device != calls[0].device || transfers[i]->element_bytes_ != transfers[0]->element_bytes_) {
       throw std::invalid_argument(
           "transfers are expected to have targets in one registration, one stream and device, and elements "
           "of "
@@ -168,11 +180,14 @@ void dit_transfer::push_together(std::span<dit_transfer* const> transfers,
     const dit::SourceTensor source =
         to_source("call->source", calls[i].source, of.way_->source_shape(), of.element_bytes_);
     jobs.push_back(of.job_for(calls[i], source));
-    add_push_parts(jobs.back(), of.push_map_, of.bound_to(calls[i].target), of.element_bytes_);
+    add_push_parts(jobs.back(), transfers[i]->push_map(), of.bound_to(calls[i].target), of.element_bytes_);
   }
   const dit::RegisteredMemory& memory = transfers[0]->bound_to(calls[0].target).registration->memory;
   const auto request = std::make_shared<SharedRequest>(transfers.size());
-  request->set(push(memory, jobs, element_type, calls[0].device, calls[0].stream));
+  const auto current = transfers[0]->make_current(calls[0].device);
+  void* const stream = dit::TransferMemory::of(transfers[0]->memory_kind_)
+                           .exchange_stream(calls[0].stream, calls[0].exchange_stream);
+  request->set(push(memory, jobs, element_type, calls[0].device, stream));
   for (std::size_t i = 0; i < transfers.size(); ++i) {
     transfers[i]->begin(request, calls[i]);
     transfers[i]->pushed_ = true;

@@ -33,15 +33,13 @@ void reserve(TransferBuffer& buffer, std::size_t bytes, const TransferMemory& me
 
 CodedTransfer::CodedTransfer(ExchangeContext& context, const WireRun& run, const TransferPart& part,
                              int branches, int memory_kind, std::unique_ptr<BlockCoder> coder)
-    : TensorTransfer(context, run.layout(), part),
+    : TensorTransfer(context, run.layout(), part, memory_kind, true),
       run_(run),
       part_(part),
       branches_(branches),
-      memory_kind_(memory_kind),
       coder_(coder != nullptr ? std::move(coder)
-                              : BlockCoder::make(memory_kind, run.blocks(part.tensor, part.group),
-                                                 run.element(), run.sample_rows(part.tensor))),
-      memory_(TransferMemory::of(memory_kind)) {
+                              : BlockCoder::make(memory_kind, coded_blocks(), run.element(),
+                                                 run.sample_rows(part.tensor))) {
   for (int branch = 0; branch < branches; ++branch) {
     for (int layer = 0; layer < run.plan().shape().layers; ++layer) {
       const PeerFlags remembered = run.remembered(part.tensor, layer);
@@ -53,6 +51,17 @@ CodedTransfer::CodedTransfer(ExchangeContext& context, const WireRun& run, const
       }
     }
   }
+}
+
+// Nobody but this rank sees its own block, which is never coded.
+ExchangeLayout CodedTransfer::coded_blocks() const {
+  ExchangeLayout all = run_.blocks(part_.tensor, part_.group);
+  const std::size_t each = run_.blocks_of_peer();
+  for (std::size_t own = 0; on_device() && own < each; ++own) {
+    const std::size_t at = static_cast<std::size_t>(context().rank()) * each + own;
+    all.send[at] = all.recv[at] = {};
+  }
+  return all;
 }
 
 std::size_t CodedTransfer::index_of(const TransferPlace& place) const {
@@ -75,6 +84,7 @@ void CodedTransfer::require_startable(const TransferPlace& place, void* stream) 
 
 void CodedTransfer::pack(const SourceTensor& source, const TransferPlace& place,
                          std::span<const std::uint32_t> active, void* stream) {
+  source_ = source;
   layer_ = &layers_[index_of(place)];
   resolved_ = &resolve(place, std::exchange(layer_->seen, true));
   finish_late(stream);
@@ -108,8 +118,8 @@ void CodedTransfer::encode(const SourceTensor& source, std::span<const std::uint
   const Watch watch(times_.coding_seconds);
   sizes_ = sizes_of(*resolved_, WirePart::now);
   const auto [send, recv] = on_device() ? most_bytes() : std::pair(sizes_.send_bytes, sizes_.recv_bytes);
-  reserve(buffers_.send, send, memory_);
-  reserve(buffers_.recv, recv, memory_);
+  reserve(buffers_.send, send, memory());
+  reserve(buffers_.recv, recv, memory());
   coder_->encode(resolved_->by_block, WirePart::now, source, layer_->memory.get(), buffers_.send, watched,
                  active, stream);
   layer_->late = nullptr;  // of an encoding that is not sent
@@ -121,8 +131,8 @@ void CodedTransfer::encode(const SourceTensor& source, std::span<const std::uint
 void CodedTransfer::encode_late(const SourceTensor& source, bool watched, void* stream) {
   layer_->late = resolved_;
   layer_->late_sizes = sizes_of(*resolved_, WirePart::later);
-  reserve(layer_->late_buffers.send, layer_->late_sizes.send_bytes, memory_);
-  reserve(layer_->late_buffers.recv, layer_->late_sizes.recv_bytes, memory_);
+  reserve(layer_->late_buffers.send, layer_->late_sizes.send_bytes, memory());
+  reserve(layer_->late_buffers.recv, layer_->late_sizes.recv_bytes, memory());
   coder_->encode(resolved_->by_block, WirePart::later, source, layer_->memory.get(),
                  layer_->late_buffers.send, watched, {}, stream);
 }
@@ -151,13 +161,13 @@ CodedBlocks::Sizes CodedTransfer::sizes_of(const ResolvedWire& resolved, WirePar
 }
 
 dit_exchange_call CodedTransfer::call_of(WirePart part, const CodedBlocks::Sizes& sizes,
-                                         const TransferStart& how) const {
+                                         const TransferStart& how, void* stream) const {
   dit_exchange_call call{};
   call.send_blocks = sizes.send.data();
   call.recv_blocks = sizes.recv.data();
-  call.memory_kind = memory_kind_;
+  call.memory_kind = memory_kind();
   call.device = how.device;
-  call.stream = how.stream;
+  call.stream = stream;
   call.label = how.label;
   call.channel = channel();
   call.layout_id = run_.layout_id(part_.tensor, part_.group, *resolved_, part);
@@ -171,13 +181,15 @@ std::shared_ptr<void> CodedTransfer::kept(const TransferBuffers& buffers) const 
 ExchangeRequest CodedTransfer::start(const TargetTensor& target, const TransferStart& how) {
   target_ = target;
   stream_ = how.stream;
-  dit_exchange_call call = call_of(WirePart::now, sizes_, how);
+  copy_own(source_, target, bytes_of(run_.element()), how);
+  void* const stream = stream_of(how);
+  dit_exchange_call call = call_of(WirePart::now, sizes_, how, stream);
   call.send = buffers_.send.data();
   call.recv = buffers_.recv.data();
   call.flags = how.blocking ? DIT_EXCHANGE_BLOCKING : 0U;
   ExchangeRequest request = context().start(call, kept(buffers_));
   if (layer_->late != nullptr) {
-    call = call_of(WirePart::later, layer_->late_sizes, how);
+    call = call_of(WirePart::later, layer_->late_sizes, how, stream);
     call.send = layer_->late_buffers.send.data();
     call.recv = layer_->late_buffers.recv.data();
     layer_->late_request = context().start(call, kept(layer_->late_buffers));
@@ -187,7 +199,7 @@ ExchangeRequest CodedTransfer::start(const TargetTensor& target, const TransferS
 
 void CodedTransfer::finish() {
   finish_on(stream_);
-  memory_.wait(stream_);
+  memory().wait(stream_);
 }
 
 void CodedTransfer::finish_on(void* stream) {

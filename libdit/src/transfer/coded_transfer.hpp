@@ -54,16 +54,16 @@ class CodedTransfer final : public TensorTransfer {
     CodedBlocks::Sizes late_sizes;
     ExchangeRequest late_request;  // last: its end waits, and what is above must still be there
   };
+  [[nodiscard]] ExchangeLayout coded_blocks() const;
   [[nodiscard]] CodedBlocks::Sizes sizes_of(const ResolvedWire& resolved, WirePart part) const;
   [[nodiscard]] dit_exchange_call call_of(WirePart part, const CodedBlocks::Sizes& sizes,
-                                          const TransferStart& how) const;
+                                          const TransferStart& how, void* stream) const;
   [[nodiscard]] std::pair<std::size_t, std::size_t> most_bytes() const;
   [[nodiscard]] std::size_t index_of(const TransferPlace& place) const;
   [[nodiscard]] const ResolvedWire& resolve(const TransferPlace& place, bool seen) const;
   void finish_late(void* stream);
   void encode(const SourceTensor& source, std::span<const std::uint32_t> active, bool watched, void* stream);
   void encode_late(const SourceTensor& source, bool watched, void* stream);
-  [[nodiscard]] bool on_device() const { return memory_kind_ != DIT_MEMORY_HOST; }
   /// Kept until the exchange is done; on a device buffers are freed behind what uses them.
   [[nodiscard]] std::shared_ptr<void> kept(const TransferBuffers& buffers) const;
   [[nodiscard]] bool is_any_beyond(void* stream);
@@ -71,15 +71,14 @@ class CodedTransfer final : public TensorTransfer {
   const WireRun& run_;
   TransferPart part_;
   int branches_;
-  int memory_kind_;
   std::unique_ptr<BlockCoder> coder_;
-  const TransferMemory& memory_;
   std::vector<Layer> layers_;  // branch after branch
   TransferBuffers buffers_;
   // Of what is under way:
   Layer* layer_ = nullptr;
   const ResolvedWire* resolved_ = nullptr;
   CodedBlocks::Sizes sizes_;
+  SourceTensor source_;
   TargetTensor target_;
   void* stream_ = nullptr;
 

@@ -21,11 +21,9 @@ void PlainTransfer::Side::choose(bool dense, TransferBuffer& buffer, const Trans
 
 PlainTransfer::PlainTransfer(ExchangeContext& context, const UlyssesLayout& layout, const TransferPart& part,
                              std::size_t element_bytes, std::uint64_t layout_id, int memory_kind)
-    : TensorTransfer(context, layout, part),
+    : TensorTransfer(context, layout, part, memory_kind, true),
       element_bytes_(element_bytes),
       layout_id_(layout_id),
-      memory_kind_(memory_kind),
-      memory_(TransferMemory::of(memory_kind)),
       send_(blocks().send, element_bytes),
       recv_(blocks().recv, element_bytes) {}
 
@@ -39,50 +37,50 @@ void PlainTransfer::use_workspace(std::span<std::byte> workspace) {
 
 void PlainTransfer::pack(const SourceTensor& source, const TransferPlace& /*place*/,
                          std::span<const std::uint32_t> /*active*/, void* stream) {
-  send_.choose(source.is_dense(), buffers_.send, memory_);
+  send_.choose(source.is_dense(), buffers_.send, memory());
   source_ = source;
   if (send_.uses_buffer) {
-    memory_.pack(blocks().send, element_bytes_, source, buffers_.send, stream);
+    memory().pack(blocks().send, element_bytes_, source, buffers_.send, stream);
   } else {
     require_in_tensor(blocks().send, element_bytes_, source.bytes.size());
   }
 }
 
 ExchangeRequest PlainTransfer::start(const TargetTensor& target, const TransferStart& how) {
-  recv_.choose(target.is_dense(), buffers_.recv, memory_);
+  recv_.choose(target.is_dense(), buffers_.recv, memory());
   if (!recv_.uses_buffer) {
     require_in_tensor(blocks().recv, element_bytes_, target.bytes.size());
   }
   target_ = target;
   stream_ = how.stream;
+  copy_own(source_, target, element_bytes_, how);
   dit_exchange_call call{};
   call.send = send_.uses_buffer ? buffers_.send.data() : source_.bytes.data();
   call.recv = recv_.uses_buffer ? buffers_.recv.data() : target.bytes.data();
   call.send_blocks = send_.blocks().data();
   call.recv_blocks = recv_.blocks().data();
-  call.memory_kind = memory_kind_;
+  call.memory_kind = memory_kind();
   call.device = how.device;
-  call.stream = how.stream;
+  call.stream = stream_of(how);
   call.flags = how.blocking ? DIT_EXCHANGE_BLOCKING : 0U;
   call.label = how.label;
   call.layout_id = layout_id_;
   call.channel = channel();
   // On a device buffers are freed behind what uses them.
-  const bool host = memory_kind_ == DIT_MEMORY_HOST;
   using Kept = std::pair<TransferBuffers, std::shared_ptr<void>>;
-  return context().start(call, host ? std::make_shared<Kept>(buffers_, how.owner) : nullptr);
+  return context().start(call, on_device() ? nullptr : std::make_shared<Kept>(buffers_, how.owner));
 }
 
 void PlainTransfer::finish() {
   if (recv_.uses_buffer) {
     finish_on(stream_);
-    memory_.wait(stream_);
+    memory().wait(stream_);
   }
 }
 
 void PlainTransfer::finish_on(void* stream) {
   if (recv_.uses_buffer) {
-    memory_.unpack(blocks().recv, element_bytes_, buffers_.recv, target_, stream);
+    memory().unpack(blocks().recv, element_bytes_, buffers_.recv, target_, stream);
   }
 }
 

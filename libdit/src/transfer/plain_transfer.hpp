@@ -42,8 +42,6 @@ class PlainTransfer final : public TensorTransfer {
 
   std::size_t element_bytes_;
   std::uint64_t layout_id_;
-  int memory_kind_;
-  const TransferMemory& memory_;
   Side send_, recv_;
   TransferBuffers buffers_;
   // Of what is under way:

@@ -50,10 +50,7 @@ std::span<std::byte> StridedTransfer::Side::part_of(std::span<std::byte> buffer,
 
 StridedTransfer::StridedTransfer(ExchangeContext& context, const UlyssesLayout& layout,
                                  const TransferPart& part, std::size_t element_bytes, int memory_kind)
-    : TensorTransfer(context, layout, part),
-      element_bytes_(element_bytes),
-      memory_kind_(memory_kind),
-      memory_(TransferMemory::of(memory_kind)) {
+    : TensorTransfer(context, layout, part, memory_kind, false), element_bytes_(element_bytes) {
   for (ExchangeLayout& exchange :
        strided_parts(layout, part.tensor, context.rank(), part.group, part.groups)) {
     send_.add(std::move(exchange.send), element_bytes);
@@ -62,7 +59,7 @@ StridedTransfer::StridedTransfer(ExchangeContext& context, const UlyssesLayout& 
 }
 
 void StridedTransfer::reserve(TransferBuffer& buffer, const Side& side) const {
-  if (side.uses_buffer && buffer.size() < side.packed_bytes) buffer = memory_.allocate(side.packed_bytes);
+  if (side.uses_buffer && buffer.size() < side.packed_bytes) buffer = memory().allocate(side.packed_bytes);
 }
 
 void StridedTransfer::pack(const SourceTensor& source, const TransferPlace& /*place*/,
@@ -73,19 +70,19 @@ void StridedTransfer::pack(const SourceTensor& source, const TransferPlace& /*pl
   reserve(buffers_.send, send_);
   for (std::size_t part = 0; part < send_.parts.size(); ++part) {
     const std::span<std::byte> room = send_.part_of(buffers_.send.span(), part);
-    memory_.pack(send_.parts[part], element_bytes_, source, TransferBuffer::borrowed(room), stream);
+    memory().pack(send_.parts[part], element_bytes_, source, TransferBuffer::borrowed(room), stream);
   }
 }
 
-dit_exchange_call StridedTransfer::call_of(std::size_t part, const TransferStart& how) const {
+dit_exchange_call StridedTransfer::call_of(std::size_t part, const TransferStart& how, void* stream) const {
   dit_exchange_call call{};
   call.send = send_.uses_buffer ? buffers_.send.data() : source_.bytes.data();
   call.recv = recv_.uses_buffer ? buffers_.recv.data() : target_.bytes.data();
   call.send_strided = send_.blocks[part].data();
   call.recv_strided = recv_.blocks[part].data();
-  call.memory_kind = memory_kind_;
+  call.memory_kind = memory_kind();
   call.device = how.device;
-  call.stream = how.stream;
+  call.stream = stream;
   call.label = how.label;
   call.channel = channel();
   return call;
@@ -97,10 +94,11 @@ ExchangeRequest StridedTransfer::start(const TargetTensor& target, const Transfe
   stream_ = how.stream;
   recv_.choose(element_bytes_, shape_of(target, target_shape()), strides_of(target, target_shape()));
   reserve(buffers_.recv, recv_);
+  void* const stream = stream_of(how);
   ExchangeRequest last;
   for (std::size_t part = 0; part < send_.parts.size(); ++part) {
     last.cancel();
-    dit_exchange_call call = call_of(part, how);
+    dit_exchange_call call = call_of(part, how, stream);
     if (how.blocking && part + 1 == send_.parts.size()) call.flags = DIT_EXCHANGE_BLOCKING;
     last = context().start(call);
   }
@@ -110,14 +108,14 @@ ExchangeRequest StridedTransfer::start(const TargetTensor& target, const Transfe
 void StridedTransfer::finish() {
   if (!recv_.uses_buffer) return;
   finish_on(stream_);
-  memory_.wait(stream_);
+  memory().wait(stream_);
 }
 
 void StridedTransfer::finish_on(void* stream) {
   if (!recv_.uses_buffer) return;
   for (std::size_t part = 0; part < recv_.parts.size(); ++part) {
     const std::span<std::byte> room = recv_.part_of(buffers_.recv.span(), part);
-    memory_.unpack(recv_.parts[part], element_bytes_, TransferBuffer::borrowed(room), target_, stream);
+    memory().unpack(recv_.parts[part], element_bytes_, TransferBuffer::borrowed(room), target_, stream);
   }
 }
 

@@ -45,11 +45,9 @@ class StridedTransfer final : public TensorTransfer {
     [[nodiscard]] std::span<std::byte> part_of(std::span<std::byte> buffer, std::size_t part) const;
   };
   void reserve(TransferBuffer& buffer, const Side& side) const;
-  [[nodiscard]] dit_exchange_call call_of(std::size_t part, const TransferStart& how) const;
+  [[nodiscard]] dit_exchange_call call_of(std::size_t part, const TransferStart& how, void* stream) const;
 
   std::size_t element_bytes_;
-  int memory_kind_;
-  const TransferMemory& memory_;
   Side send_, recv_;
   TransferBuffers buffers_;
   // Of what is under way:

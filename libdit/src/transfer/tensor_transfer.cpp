@@ -1,17 +1,38 @@
 #include "transfer/tensor_transfer.hpp"
 
+#include <utility>
+
+#include "wire/pack.hpp"
+
 namespace dit {
 
 TensorTransfer::TensorTransfer(ExchangeContext& context, const UlyssesLayout& layout,
-                               const TransferPart& part)
+                               const TransferPart& part, int memory_kind, bool copies_own)
     : context_(context),
       channel_(part.channel),
+      memory_kind_(memory_kind),
+      memory_(TransferMemory::of(memory_kind)),
       blocks_(layout.exchange(part.tensor, context.rank(), part.group, part.groups)),
       source_shape_(layout.sequence_shape(part.tensor, context.rank())),
       target_shape_(layout.head_shape(part.tensor, context.rank(), part.group, part.groups)) {
   if (part.tensor == AttentionTensor::output) {
     std::swap(source_shape_, target_shape_);
   }
+  if (copies_own && on_device()) {
+    const auto own = static_cast<std::size_t>(context.rank());
+    own_sent_ = std::exchange(blocks_.send[own], {});
+    own_received_ = std::exchange(blocks_.recv[own], {});
+  }
+}
+
+void TensorTransfer::copy_own(const SourceTensor& source, const TargetTensor& target,
+                              std::size_t element_bytes, const TransferStart& how) const {
+  if (how.has_own || !copies_own()) {
+    return;
+  }
+  auto* const begin = const_cast<std::byte*>(source.bytes.data());  // is only read
+  memory_.unpack_rows(row_copies(own_sent_, source, own_received_, target, element_bytes),
+                      TransferBuffer::borrowed({begin, source.bytes.size()}), target, how.stream);
 }
 
 std::uint64_t TensorTransfer::slow_bytes_of(std::span<const dit_block> send) const {

@@ -46,8 +46,10 @@ struct TransferStart {
   bool blocking = false;        ///< it may run to its end in start
   const char* label = nullptr;  ///< for messages and traces
   int device = 0;
-  void* stream = nullptr;
-  std::shared_ptr<void> owner{};  ///< of host tensors: kept until the exchange is done, also after an error
+  void* stream = nullptr;           ///< the tensors': the exchange comes behind what is in it
+  void* exchange_stream = nullptr;  ///< what the exchange is put on; null: `stream`
+  bool has_own = false;             ///< the target has this rank's own block already
+  std::shared_ptr<void> owner{};    ///< of host tensors: kept until the exchange is done, also after an error
 };
 
 /// What coding under a policy took.
@@ -101,21 +103,38 @@ class TensorTransfer {
   /// transfer forgets it and takes new memory. What travels for later steps is given up, too.
   [[nodiscard]] virtual TransferBuffers release_buffers() = 0;
 
+  /// Whether this rank's own block is in no exchange.
+  [[nodiscard]] bool copies_own() const { return own_sent_.elements() > 0; }
   [[nodiscard]] const TensorShape& source_shape() const { return source_shape_; }
   [[nodiscard]] const TensorShape& target_shape() const { return target_shape_; }
 
  protected:
-  TensorTransfer(ExchangeContext& context, const UlyssesLayout& layout, const TransferPart& part);
+  /// `memory_kind`: of the tensors. On a device this rank's own block is in no exchange, where `copies_own`:
+  /// copy_own() puts it right where it belongs.
+  TensorTransfer(ExchangeContext& context, const UlyssesLayout& layout, const TransferPart& part,
+                 int memory_kind, bool copies_own);
   [[nodiscard]] ExchangeContext& context() const { return context_; }
   [[nodiscard]] int channel() const { return channel_; }
+  [[nodiscard]] const TransferMemory& memory() const { return memory_; }
+  [[nodiscard]] bool on_device() const { return memory_kind_ != DIT_MEMORY_HOST; }
+  [[nodiscard]] int memory_kind() const { return memory_kind_; }
+  /// What the exchange moves.
   [[nodiscard]] const ExchangeLayout& blocks() const { return blocks_; }
+  [[nodiscard]] void* stream_of(const TransferStart& how) const {
+    return memory_.exchange_stream(how.stream, how.exchange_stream);
+  }
+  void copy_own(const SourceTensor& source, const TargetTensor& target, std::size_t element_bytes,
+                const TransferStart& how) const;
   /// Of blocks for each peer, those that leave the node.
   [[nodiscard]] std::uint64_t slow_bytes_of(std::span<const dit_block> send) const;
 
  private:
   ExchangeContext& context_;
   int channel_;
+  int memory_kind_;
+  const TransferMemory& memory_;
   ExchangeLayout blocks_;
+  PeerBlock own_sent_, own_received_;  // without rows where they are in the exchange
   TensorShape source_shape_, target_shape_;
 };
 

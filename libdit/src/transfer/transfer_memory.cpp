@@ -44,6 +44,7 @@ class HostMemory final : public TransferMemory {
   [[nodiscard]] std::shared_ptr<void> make_current(int /*device*/) const override { return nullptr; }
   [[nodiscard]] int current_device() const override { return 0; }
   [[nodiscard]] bool is_capturing(void* /*stream*/) const override { return false; }
+  void follow(void* /*stream*/, void* /*other*/) const override {}
   void wait(void* /*stream*/) const override {}
 };
 

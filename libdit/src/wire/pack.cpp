@@ -95,24 +95,6 @@ void copy_rows(std::byte* to, std::size_t to_step, const std::byte* from, std::s
   }
 }
 
-// Calls copy(run's first byte in the tensor, stride there, run's first byte in the buffer, stride there,
-// rows, bytes of a row) for a dense tensor.
-template <typename Copy>
-void for_each_run(std::span<const PeerBlock> peers, std::size_t element_bytes, Copy copy) {
-  std::size_t at = 0;
-  for (const PeerBlock& block : peers) {
-    const std::size_t row_bytes = static_cast<std::size_t>(block.row_elements) * element_bytes;
-    for (const RowRun& run : block.runs) {
-      const auto rows = static_cast<std::size_t>(run.rows);
-      if (rows > 0 && row_bytes > 0) {
-        copy(static_cast<std::size_t>(run.offset) * element_bytes,
-             static_cast<std::size_t>(run.stride) * element_bytes, at, row_bytes, rows, row_bytes);
-      }
-      at += rows * row_bytes;
-    }
-  }
-}
-
 void require_stride(const char* name, std::int64_t stride, std::int64_t count) {
   if (!is_stride(stride, count)) {
     throw std::invalid_argument(std::string(name) + " stride = " + std::to_string(stride) +
@@ -132,55 +114,85 @@ void require_strides(std::size_t element_bytes, const TensorShape& shape, const 
   }
 }
 
-// Calls copy(first byte in the tensor, stride there, first byte in the buffer, stride there, rows, bytes of a
-// row) for all rows of the blocks. A run ends with its sample; where heads lie apart, each is copied by
-// itself.
-template <typename Copy>
-void for_each_piece(std::span<const PeerBlock> peers, std::size_t element_bytes, const TensorShape& shape,
-                    const TensorStrides& strides, Copy copy) {
-  const auto bytes = [&](std::int64_t elements) {
-    return static_cast<std::size_t>(elements) * element_bytes;
-  };
+// Rows of a block at equal distances in a tensor, in elements, as pieces that lie so far apart: whole rows,
+// or heads.
+struct EvenRows {
+  std::int64_t first, stride, rows;
+  std::int64_t piece, piece_stride;
+};
+
+// Calls use(EvenRows) for a run of a tensor that is not dense, each of one sample.
+template <typename Use>
+void for_each_sample(const PeerBlock& block, const RowRun& run, const TensorShape& shape,
+                     const TensorStrides& strides, Use use) {
   const std::int64_t width = shape.row_elements();
-  std::size_t at = 0;
-  for (const PeerBlock& block : peers) {
-    for (const RowRun& run : block.runs) {
-      if (run.rows == 0 || block.row_elements == 0) continue;
-      if (block.row_elements % shape.head_dim != 0 || run.offset % shape.head_dim != 0 ||
-          (run.rows > 1 && run.stride != width)) {
-        throw std::invalid_argument("a block is not of whole heads of the tensor's rows");
-      }
-      const bool together = strides.head == shape.head_dim;
-      const std::int64_t piece = together ? block.row_elements : shape.head_dim;
-      std::int64_t row = run.offset / width;  // of all samples
-      for (std::int64_t left = run.rows; left > 0;) {
-        const std::int64_t rows = std::min(left, shape.rows - row % shape.rows);
-        const std::int64_t first = row / shape.rows * strides.batch + row % shape.rows * strides.row +
-                                   run.offset % width / shape.head_dim * strides.head;
-        for (std::int64_t head = 0; head < block.row_elements / piece; ++head) {
-          copy(bytes(first + head * strides.head), bytes(strides.row), at + bytes(head * piece),
-               bytes(block.row_elements), static_cast<std::size_t>(rows), bytes(piece));
-        }
-        at += bytes(rows * block.row_elements);
-        row += rows;
-        left -= rows;
-      }
+  if (block.row_elements % shape.head_dim != 0 || run.offset % shape.head_dim != 0 ||
+      (run.rows > 1 && run.stride != width)) {
+    throw std::invalid_argument("a block is not of whole heads of the tensor's rows");
+  }
+  std::int64_t row = run.offset / width;  // of all samples
+  for (std::int64_t left = run.rows; left > 0;) {
+    const std::int64_t rows = std::min(left, shape.rows - row % shape.rows);
+    const std::int64_t first = row / shape.rows * strides.batch + row % shape.rows * strides.row +
+                               run.offset % width / shape.head_dim * strides.head;
+    const std::int64_t piece = strides.head == shape.head_dim ? block.row_elements : shape.head_dim;
+    use(EvenRows{first, strides.row, rows, piece, strides.head});
+    row += rows;
+    left -= rows;
+  }
+}
+
+// Calls use(EvenRows) for all rows of a block, in their order.
+template <typename Byte, typename Use>
+void for_each_rows(const PeerBlock& block, const StridedTensor<Byte>& tensor, Use use) {
+  const bool dense = tensor.is_dense();
+  for (const RowRun& run : block.runs) {
+    if (run.rows == 0 || block.row_elements == 0) continue;
+    if (dense) {
+      use(EvenRows{run.offset, run.stride, run.rows, block.row_elements, block.row_elements});
+    } else {
+      for_each_sample(block, run, tensor.shape, tensor.strides, use);
     }
   }
 }
 
-/// Checks sizes, then calls copy as for_each_piece or for_each_run do.
+template <typename Byte>
+void require_in(std::span<const PeerBlock> peers, std::size_t element_bytes,
+                const StridedTensor<Byte>& tensor) {
+  if (tensor.is_dense()) return require_in_tensor(peers, element_bytes, tensor.bytes.size());
+  require_in_tensor(peers, element_bytes, static_cast<std::size_t>(tensor.shape.elements()) * element_bytes);
+  require_strides(element_bytes, tensor.shape, tensor.strides, tensor.bytes.size());
+}
+
+// Checks sizes, then calls copy(first byte in the tensor, stride there, first byte in the buffer, stride
+// there, rows, bytes of a row) for all rows of the blocks. Where heads lie apart, each is copied by itself.
 template <typename Byte, typename Copy>
 void for_each_copy(std::span<const PeerBlock> peers, std::size_t element_bytes,
                    const StridedTensor<Byte>& tensor, std::size_t buffer_bytes, Copy copy) {
   require_in_buffer(peers, element_bytes, buffer_bytes);
-  if (tensor.is_dense()) {
-    require_in_tensor(peers, element_bytes, tensor.bytes.size());
-    return for_each_run(peers, element_bytes, copy);
+  require_in(peers, element_bytes, tensor);
+  const auto bytes = [&](std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * element_bytes;
+  };
+  std::size_t at = 0;
+  for (const PeerBlock& block : peers) {
+    for_each_rows(block, tensor, [&](const EvenRows& some) {
+      for (std::int64_t i = 0; i < block.row_elements / some.piece; ++i) {
+        copy(bytes(some.first + i * some.piece_stride), bytes(some.stride), at + bytes(i * some.piece),
+             bytes(block.row_elements), static_cast<std::size_t>(some.rows), bytes(some.piece));
+      }
+      at += bytes(some.rows * block.row_elements);
+    });
   }
-  require_in_tensor(peers, element_bytes, static_cast<std::size_t>(tensor.shape.elements()) * element_bytes);
-  require_strides(element_bytes, tensor.shape, tensor.strides, tensor.bytes.size());
-  for_each_piece(peers, element_bytes, tensor.shape, tensor.strides, copy);
+}
+
+template <typename Byte>
+std::vector<EvenRows> rows_of(const PeerBlock& block, std::size_t element_bytes,
+                              const StridedTensor<Byte>& tensor) {
+  require_in(std::span(&block, 1), element_bytes, tensor);
+  std::vector<EvenRows> all;
+  for_each_rows(block, tensor, [&](const EvenRows& some) { all.push_back(some); });
+  return all;
 }
 
 }  // namespace
@@ -251,6 +263,42 @@ std::vector<RowCopy> row_copies(std::span<const PeerBlock> peers, std::size_t el
                     std::size_t rows, std::size_t row_bytes) {
                   copies.push_back({offset, stride, at, step, rows, row_bytes});
                 });
+  return copies;
+}
+
+std::vector<RowCopy> row_copies(const PeerBlock& from, const SourceTensor& source, const PeerBlock& to,
+                                const TargetTensor& target, std::size_t element_bytes) {
+  if (from.rows() != to.rows() || from.row_elements != to.row_elements) {
+    throw std::length_error("a block has " + std::to_string(from.rows()) + " rows of " +
+                            std::to_string(from.row_elements) + " elements in the source and " +
+                            std::to_string(to.rows()) + " of " + std::to_string(to.row_elements) +
+                            " in the target: expected the same");
+  }
+  const std::vector<EvenRows> here = rows_of(from, element_bytes, source);
+  const std::vector<EvenRows> there = rows_of(to, element_bytes, target);
+  const auto bytes = [&](std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * element_bytes;
+  };
+  std::vector<RowCopy> copies;
+  std::int64_t done_here = 0;  // rows of here[i], and of there[j]
+  std::int64_t done_there = 0;
+  for (std::size_t i = 0, j = 0; i < here.size() && j < there.size();) {
+    const EvenRows& a = here[i];
+    const EvenRows& b = there[j];
+    const std::int64_t rows = std::min(a.rows - done_here, b.rows - done_there);
+    const std::int64_t piece = std::min(a.piece, b.piece);
+    for (std::int64_t i = 0; i < from.row_elements / piece; ++i) {
+      const auto at = [&](const EvenRows& some, std::int64_t done) {
+        return bytes(some.first + done * some.stride + i * (some.piece == piece ? some.piece_stride : piece));
+      };
+      copies.push_back({at(b, done_there), bytes(b.stride), at(a, done_here), bytes(a.stride),
+                        static_cast<std::size_t>(rows), bytes(piece)});
+    }
+    done_here += rows;
+    done_there += rows;
+    if (done_here == a.rows) ++i, done_here = 0;
+    if (done_there == b.rows) ++j, done_there = 0;
+  }
   return copies;
 }
 

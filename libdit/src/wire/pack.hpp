@@ -36,6 +36,12 @@ void unpack(std::span<const PeerBlock> peers, std::size_t element_bytes, std::sp
 [[nodiscard]] std::vector<RowCopy> row_copies(std::span<const PeerBlock> peers, std::size_t element_bytes,
                                               const SourceTensor& tensor, std::size_t buffer_bytes);
 
+/// A block of one tensor right into another, where it lies as `to`: the source is the copies' buffer. Checked
+/// likewise; throws std::length_error, too, where the two have other rows.
+[[nodiscard]] std::vector<RowCopy> row_copies(const PeerBlock& from, const SourceTensor& source,
+                                              const PeerBlock& to, const TargetTensor& target,
+                                              std::size_t element_bytes);
+
 /// The blocks as they lie in the tensor itself, when each is one contiguous piece, so that an exchange can
 /// write there (or read from there) without a copy; empty otherwise.
 [[nodiscard]] std::vector<dit_block> blocks_in_place(std::span<const PeerBlock> peers,

@@ -234,7 +234,9 @@ std::vector<LaneStep> alltoallv_steps(const Partition& nodes, int rank, const Bl
   std::vector<LaneStep> steps;
   const bool messages = !start.sends.empty() || !start.receives.empty();
   if (messages) steps.emplace_back(std::move(start));
-  steps.emplace_back(std::move(exchange));
+  // Alone on its node a rank has nobody to meet there.
+  const NodeExchange::Block& first = exchange.blocks.front();
+  if (exchange.blocks.size() > 1 || first.send_bytes != 0) steps.emplace_back(std::move(exchange));
   if (messages) steps.emplace_back(Wait{0});
   return steps;
 }

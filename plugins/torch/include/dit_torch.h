@@ -55,8 +55,8 @@
  * still under way and meets that rank's next one: after such an error the group is closed.
  *
  * All ranks of a group call the operators of its exchanges in the same order. On a device they are put on the
- * caller's current stream (or, with side_stream, on one of the exchange's between start and finish) and the
- * host does not wait. Under graph capture nothing is allocated; exact policies only.
+ * caller's current stream (with side_stream their exchange on one of the exchange's, between start and
+ * finish) and the host does not wait. Under graph capture nothing is allocated; exact policies only.
  *
  * Threads: ranks may be threads of one process, with names of their own for each. A group and its exchanges
  * are used by one thread at a time. Functions return a dit_status, DIT_OK is 0; dit_torch_last_error tells
@@ -122,13 +122,13 @@ typedef struct dit_torch_attention {
   int device;           /**< device number; 0 for host memory */
   int slots;            /**< on a device: results of one `what` that may be held without a copy, at least 1;
                              0: 2 */
-  int side_stream;      /**< 1: between start and finish a transfer runs on a stream of the exchange, beside
-                             what is put on the caller's; exchange, scatter_qkv and gather do not use it */
-  const char* policy;   /**< of dit_wire_options; null, "" or "exact": tensors travel as they are */
-  const char* off;      /**< levels that carry everything in full, "node,world"; may be null */
-  int layers;           /**< with a policy: attention layers; 0: 1 */
-  int steps;            /**< with a policy: denoising steps of an image; 0: 1 */
-  int branches;         /**< with a policy: guidance branches that pass through one after the other; 0: 1 */
+  int side_stream;    /**< 1: between start and finish a transfer travels on a stream of the exchange, beside
+                           what is put on the caller's; exchange, scatter_qkv and gather do not use it */
+  const char* policy; /**< of dit_wire_options; null, "" or "exact": tensors travel as they are */
+  const char* off;    /**< levels that carry everything in full, "node,world"; may be null */
+  int layers;         /**< with a policy: attention layers; 0: 1 */
+  int steps;          /**< with a policy: denoising steps of an image; 0: 1 */
+  int branches;       /**< with a policy: guidance branches that pass through one after the other; 0: 1 */
 } dit_torch_attention;
 
 /** Who holds what. */

@@ -174,10 +174,7 @@ void Exchange::start(std::int64_t what, const at::Tensor& x, std::int64_t layer,
   void* const on = stream();
   Call filled;
   fill_call(filled, kind_of(what), x, layer, preparation, on);
-  if (side_ != nullptr) {
-    side_->follow(on);
-    filled.call.stream = side_->handle();
-  }
+  if (side_ != nullptr) filled.call.exchange_stream = side_->handle();
   run_start(kind_of(what), filled.call);
 }
 

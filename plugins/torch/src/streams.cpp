@@ -101,23 +101,10 @@ SideStream::SideStream() {
   require(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest),
           "cudaStreamCreateWithPriority");
   stream_ = stream;
-  cudaEvent_t event = nullptr;
-  const cudaError_t code = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
-  if (code != cudaSuccess) (void)cudaStreamDestroy(stream);
-  require(code, "cudaEventCreateWithFlags");
-  event_ = event;
 }
 
 SideStream::~SideStream() {
-  (void)cudaEventDestroy(static_cast<cudaEvent_t>(event_));
   (void)cudaStreamDestroy(static_cast<cudaStream_t>(stream_));
-}
-
-void SideStream::follow(void* stream) const {
-  require(cudaEventRecord(static_cast<cudaEvent_t>(event_), static_cast<cudaStream_t>(stream)),
-          "cudaEventRecord");
-  require(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream_), static_cast<cudaEvent_t>(event_), 0),
-          "cudaStreamWaitEvent");
 }
 
 void synchronize(void* stream) {
@@ -139,7 +126,6 @@ SideStream::SideStream() {
   require_cuda();
 }
 SideStream::~SideStream() = default;
-void SideStream::follow(void*) const {}
 void synchronize(void*) {}
 
 #endif

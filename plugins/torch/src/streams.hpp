@@ -52,12 +52,9 @@ class SideStream {
   SideStream(const SideStream&) = delete;
   SideStream& operator=(const SideStream&) = delete;
   [[nodiscard]] void* handle() const { return stream_; }
-  /// What is put into it afterwards comes behind what is in `stream`.
-  void follow(void* stream) const;
 
  private:
   void* stream_ = nullptr;
-  void* event_ = nullptr;
 };
 
 /// Waits until the device has done what is in a stream.

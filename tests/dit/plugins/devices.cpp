@@ -33,7 +33,11 @@ void expect(bool right, const char* what) {
 class FakeEnd final : public StreamEnd {
  public:
   static bool released;
-  [[nodiscard]] bool passed() const override { return released; }
+  static int asked;
+  [[nodiscard]] bool passed() const override {
+    ++asked;
+    return released;
+  }
   static bool late;
   void wait() const override {
     if (late) throw PluginFailure(DIT_ERROR_TIMEOUT, "not within 1 s");
@@ -42,6 +46,7 @@ class FakeEnd final : public StreamEnd {
   void hold(void* stream) const override { *static_cast<int*>(stream) += 1; }
 };
 bool FakeEnd::released = false;
+int FakeEnd::asked = 0;
 bool FakeEnd::late = false;
 
 class FakeDevice final : public DeviceExchange {
@@ -198,6 +203,23 @@ void requests(DeviceQueue& queue, int) {
 }
 
 // What one rank cannot do, no rank begins: registrations are collective, and one would wait for the other.
+/// A program that is far ahead of its device asks no more for it.
+void many_given_up(DeviceQueue& queue, int) {
+  queue.open(0, make_fake);
+  constexpr int kMany = 100;
+  for (int i = 0; i < kMany; ++i) {
+    dit_request* request = start(queue);
+    queue.cancel(
+        request, [](void*) {}, nullptr);
+  }
+  expect(!queue.take_released() && FakeEnd::asked == 1, "one question for all");
+  FakeEnd::released = true;
+  int released = 0;
+  while (queue.take_released()) ++released;
+  expect(released == kMany, "all of them");
+  queue.close();
+}
+
 void one_cannot_register(DeviceQueue& queue, int rank) {
   queue.open(0, make_fake);
   int held = 0;
@@ -300,6 +322,7 @@ int run(const char* name) {
                                                 {"cannot_open", cannot_open},
                                                 {"requests", requests},
                                                 {"one_cannot_register", one_cannot_register},
+                                                {"many_given_up", many_given_up},
                                                 {"late_device", late_device},
                                                 {"late_and_blocking", late_and_blocking},
                                                 {"fails_behind_a_stream", fails_behind_a_stream},

@@ -62,6 +62,7 @@ class Captured final : public TransferMemory {
   std::shared_ptr<void> make_current(int device) const override { return host_.make_current(device); }
   int current_device() const override { return 0; }
   bool is_capturing(void* /*stream*/) const override { return capturing; }
+  void follow(void* stream, void* other) const override { host_.follow(stream, other); }
   void wait(void* stream) const override { host_.wait(stream); }
 
   bool capturing = false;

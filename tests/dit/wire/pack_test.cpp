@@ -7,6 +7,7 @@
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace dit {
 namespace {
@@ -151,6 +152,60 @@ TEST(Pack, SizesThatCannotBe) {
             "element_bytes = 0: expected 1 to 1024");
   EXPECT_EQ(error_of<std::invalid_argument>([] { (void)blocks_in_place(kBlocks, 1025); }),
             "element_bytes = 1025: expected 1 to 1024");
+}
+
+/// Strides of a tensor that lies [batch, heads, rows, head_dim].
+TensorStrides heads_first(const TensorShape& shape) {
+  return {shape.rows * shape.row_elements(), shape.head_dim, shape.rows * shape.head_dim};
+}
+
+// As through a buffer, for all ways in which the two tensors lie.
+void expect_goes_right_into(const UlyssesLayout& layout, AttentionTensor tensor, int rank) {
+  constexpr std::size_t kBytes = 2;
+  const ExchangeLayout blocks = layout.exchange(tensor, rank, 0, 1);
+  const auto own = static_cast<std::size_t>(rank);
+  TensorShape from = layout.sequence_shape(tensor, rank);
+  TensorShape to = layout.head_shape(tensor, rank, 0, 1);
+  if (tensor == AttentionTensor::output) std::swap(from, to);
+  const std::vector<std::byte> source = numbered(static_cast<std::size_t>(from.elements()) * kBytes);
+  for (const TensorStrides& here : {dense_strides(from), heads_first(from)})
+    for (const TensorStrides& there : {dense_strides(to), heads_first(to)}) {
+      std::vector<std::byte> target(static_cast<std::size_t>(to.elements()) * kBytes), expected(target);
+      const SourceTensor reads(source, from, here);
+      std::vector<std::byte> buffer(packed_bytes(std::span(&blocks.send[own], 1), kBytes));
+      pack(std::span(&blocks.send[own], 1), kBytes, reads, buffer);
+      unpack(std::span(&blocks.recv[own], 1), kBytes, buffer, TargetTensor(expected, to, there));
+      for (const RowCopy& copy :
+           row_copies(blocks.send[own], reads, blocks.recv[own], TargetTensor(target, to, there), kBytes))
+        for (std::size_t row = 0; row < copy.rows; ++row)
+          std::memcpy(target.data() + copy.tensor + row * copy.tensor_stride,
+                      source.data() + copy.buffer + row * copy.buffer_stride, copy.row_bytes);
+      EXPECT_EQ(target, expected) << "tensor " << static_cast<int>(tensor) << " of rank " << rank;
+    }
+}
+
+TEST(Pack, ABlockGoesRightIntoAnotherTensor) {
+  for (const TextPlacement text : {TextPlacement::split, TextPlacement::replicated})
+    for (const JointOrder order : {JointOrder::text_image, JointOrder::image_text})
+      for (const auto& [heads, kv_heads] : {std::pair(6, 6), std::pair(4, 2)})
+        for (const int ranks : {1, 3, 5}) {
+          const AttentionShape shape{2, 7, 11, heads, kv_heads, 4, order, text};
+          const UlyssesLayout layout(shape, ranks);
+          for (int rank = 0; rank < ranks; ++rank)
+            for (const AttentionTensor tensor : {AttentionTensor::query, AttentionTensor::key,
+                                                 AttentionTensor::value, AttentionTensor::output})
+              expect_goes_right_into(layout, tensor, rank);
+        }
+}
+
+TEST(Pack, ABlockThatHasOtherRowsThere) {
+  std::vector<std::byte> memory(24);
+  const PeerBlock block{3, {{0, 2, 3}}};
+  const PeerBlock less{3, {{0, 1, 3}}};
+  const auto words = error_of<std::length_error>(
+      [&] { (void)row_copies(block, SourceTensor(memory), less, TargetTensor(memory), 4); });
+  EXPECT_EQ(words,
+            "a block has 2 rows of 3 elements in the source and 1 of 3 in the target: expected the same");
 }
 
 TEST(BlocksInPlace, OnlyWhenEachBlockIsOnePiece) {

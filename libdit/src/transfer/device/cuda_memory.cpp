@@ -1,6 +1,7 @@
 #include "transfer/device/cuda_memory.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 
 #include "exchange/exchange.hpp"
@@ -78,6 +79,16 @@ class CudaMemory final : public TransferMemory {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     check_cuda(cudaStreamIsCapturing(stream_of(stream), &status), "cudaStreamIsCapturing");
     return status != cudaStreamCaptureStatusNone;
+  }
+
+  void follow(void* stream, void* other) const override {
+    if (stream == other) return;
+    cudaEvent_t event = nullptr;
+    check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    const std::unique_ptr<CUevent_st, void (*)(cudaEvent_t)> owner(
+        event, [](cudaEvent_t done) { (void)cudaEventDestroy(done); });
+    check_cuda(cudaEventRecord(event, stream_of(other)), "cudaEventRecord");
+    check_cuda(cudaStreamWaitEvent(stream_of(stream), event, 0), "cudaStreamWaitEvent");
   }
 
   void wait(void* stream) const override {
