@@ -39,7 +39,8 @@ CodedTransfer::CodedTransfer(ExchangeContext& context, const WireRun& run, const
       branches_(branches),
       coder_(coder != nullptr ? std::move(coder)
                               : BlockCoder::make(memory_kind, coded_blocks(), run.element(),
-                                                 run.sample_rows(part.tensor))) {
+                                                 run.sample_rows(part.tensor))),
+      most_(most_bytes()) {
   for (int branch = 0; branch < branches; ++branch) {
     for (int layer = 0; layer < run.plan().shape().layers; ++layer) {
       const PeerFlags remembered = run.remembered(part.tensor, layer);
@@ -117,7 +118,7 @@ void CodedTransfer::encode(const SourceTensor& source, std::span<const std::uint
                            void* stream) {
   const Watch watch(times_.coding_seconds);
   sizes_ = sizes_of(*resolved_, WirePart::now);
-  const auto [send, recv] = on_device() ? most_bytes() : std::pair(sizes_.send_bytes, sizes_.recv_bytes);
+  const auto [send, recv] = on_device() ? most_ : std::pair(sizes_.send_bytes, sizes_.recv_bytes);
   reserve(buffers_.send, send, memory());
   reserve(buffers_.recv, recv, memory());
   coder_->encode(resolved_->by_block, WirePart::now, source, layer_->memory.get(), buffers_.send, watched,
@@ -233,13 +234,11 @@ std::pair<std::size_t, std::size_t> CodedTransfer::most_bytes() const {
 }
 
 std::size_t CodedTransfer::workspace_bytes() const {
-  const auto [send, recv] = most_bytes();
-  return TransferBuffers::workspace_bytes(send, recv);
+  return TransferBuffers::workspace_bytes(most_.first, most_.second);
 }
 
 void CodedTransfer::use_workspace(std::span<std::byte> workspace) {
-  const auto [send, recv] = most_bytes();
-  buffers_.lie_in(workspace, send, recv);
+  buffers_.lie_in(workspace, most_.first, most_.second);
 }
 
 void CodedTransfer::wait_for_late() {

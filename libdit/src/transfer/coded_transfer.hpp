@@ -72,7 +72,8 @@ class CodedTransfer final : public TensorTransfer {
   TransferPart part_;
   int branches_;
   std::unique_ptr<BlockCoder> coder_;
-  std::vector<Layer> layers_;  // branch after branch
+  std::pair<std::size_t, std::size_t> most_;  // bytes that an exchange sends and receives, in whatever mode
+  std::vector<Layer> layers_;                 // branch after branch
   TransferBuffers buffers_;
   // Of what is under way:
   Layer* layer_ = nullptr;

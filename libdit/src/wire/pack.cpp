@@ -156,12 +156,11 @@ void for_each_rows(const PeerBlock& block, const StridedTensor<Byte>& tensor, Us
   }
 }
 
-template <typename Byte>
-void require_in(std::span<const PeerBlock> peers, std::size_t element_bytes,
-                const StridedTensor<Byte>& tensor) {
-  if (tensor.is_dense()) return require_in_tensor(peers, element_bytes, tensor.bytes.size());
-  require_in_tensor(peers, element_bytes, static_cast<std::size_t>(tensor.shape.elements()) * element_bytes);
-  require_strides(element_bytes, tensor.shape, tensor.strides, tensor.bytes.size());
+const SourceTensor& to_read(const SourceTensor& tensor) {
+  return tensor;
+}
+SourceTensor to_read(const TargetTensor& tensor) {
+  return {tensor.bytes, tensor.shape, tensor.strides};
 }
 
 // Checks sizes, then calls copy(first byte in the tensor, stride there, first byte in the buffer, stride
@@ -170,7 +169,7 @@ template <typename Byte, typename Copy>
 void for_each_copy(std::span<const PeerBlock> peers, std::size_t element_bytes,
                    const StridedTensor<Byte>& tensor, std::size_t buffer_bytes, Copy copy) {
   require_in_buffer(peers, element_bytes, buffer_bytes);
-  require_in(peers, element_bytes, tensor);
+  require_in_tensor(peers, element_bytes, to_read(tensor));
   const auto bytes = [&](std::int64_t elements) {
     return static_cast<std::size_t>(elements) * element_bytes;
   };
@@ -189,7 +188,7 @@ void for_each_copy(std::span<const PeerBlock> peers, std::size_t element_bytes,
 template <typename Byte>
 std::vector<EvenRows> rows_of(const PeerBlock& block, std::size_t element_bytes,
                               const StridedTensor<Byte>& tensor) {
-  require_in(std::span(&block, 1), element_bytes, tensor);
+  require_in_tensor(std::span(&block, 1), element_bytes, to_read(tensor));
   std::vector<EvenRows> all;
   for_each_rows(block, tensor, [&](const EvenRows& some) { all.push_back(some); });
   return all;
@@ -213,6 +212,13 @@ void require_in_tensor(std::span<const PeerBlock> peers, std::size_t element_byt
       }
     }
   }
+}
+
+void require_in_tensor(std::span<const PeerBlock> peers, std::size_t element_bytes,
+                       const SourceTensor& tensor) {
+  if (tensor.is_dense()) return require_in_tensor(peers, element_bytes, tensor.bytes.size());
+  require_in_tensor(peers, element_bytes, static_cast<std::size_t>(tensor.shape.elements()) * element_bytes);
+  require_strides(element_bytes, tensor.shape, tensor.strides, tensor.bytes.size());
 }
 
 std::vector<dit_block> packed_blocks(std::span<const PeerBlock> peers, std::size_t element_bytes) {

@@ -22,6 +22,9 @@ namespace dit {
 
 /// Throws std::length_error that names peer and run when one leaves a tensor of so many bytes.
 void require_in_tensor(std::span<const PeerBlock> peers, std::size_t element_bytes, std::size_t tensor_bytes);
+/// Likewise, and the tensor its memory; std::invalid_argument for strides below 0.
+void require_in_tensor(std::span<const PeerBlock> peers, std::size_t element_bytes,
+                       const SourceTensor& tensor);
 
 /// Tensor -> buffer. Sizes are checked: throws std::length_error when a run leaves the tensor, the tensor its
 /// memory, or the buffer is short; std::invalid_argument for strides below 0, and for blocks that are not of

@@ -17,18 +17,16 @@ void require_choice(const char* name, std::int64_t value) {
 /// A dense tensor of so many numbers, where the exchange's memory is.
 const at::Tensor& checked(const char* name, const at::Tensor& tensor, std::int64_t numbers,
                           const Attention& attention, bool element_too) {
-  std::ostringstream expected;
-  expected << "expected a contiguous tensor of " << numbers << " numbers of Float"
-           << (element_too ? " or " : "") << (element_too ? c10::toString(attention.dtype()) : "") << " on "
-           << attention.torch_device();
   const bool type =
       tensor.scalar_type() == at::kFloat || (element_too && tensor.scalar_type() == attention.dtype());
   if (tensor.numel() != numbers || !type || !tensor.is_contiguous() ||
       tensor.device() != attention.torch_device()) {
     std::ostringstream words;
     words << name << " is a " << (tensor.is_contiguous() ? "" : "non-contiguous ") << "tensor "
-          << tensor.sizes() << " of " << tensor.scalar_type() << " on " << tensor.device() << ": "
-          << expected.str();
+          << tensor.sizes() << " of " << tensor.scalar_type() << " on " << tensor.device()
+          << ": expected a contiguous tensor of " << numbers << " numbers of Float"
+          << (element_too ? " or " : "") << (element_too ? c10::toString(attention.dtype()) : "") << " on "
+          << attention.torch_device();
     refuse(words.str());
   }
   return tensor;

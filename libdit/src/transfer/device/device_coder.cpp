@@ -26,11 +26,6 @@ bool is_in(WirePart part, const WireMode& mode) {
   return mode.late == (part == WirePart::later);
 }
 
-/// Throws as row_copies when a block leaves the tensor.
-void require_in(std::span<const PeerBlock> blocks, WireElement element, const SourceTensor& tensor) {
-  static_cast<void>(row_copies(blocks, bytes_of(element), tensor, packed_bytes(blocks, bytes_of(element))));
-}
-
 }  // namespace
 
 DeviceCoder::DeviceCoder(ExchangeLayout layout, WireElement element, SampleRows rows,
@@ -186,7 +181,7 @@ void DeviceCoder::encode(std::span<const WireMode> modes, WirePart part, const S
                          Memory* memory, const TransferBuffer& buffer, bool watched,
                          std::span<const std::uint32_t> active, void* stream) {
   const std::vector<PeerBlock>& blocks = blocks_.layout().send;
-  require_in(blocks, element_, tensor);
+  require_in_tensor(blocks, bytes_of(element_), tensor);
   const CodedBlocks::Sizes places = sizes(modes, part);
   for (std::size_t peer = 0; peer < blocks.size(); ++peer) {
     const PeerBlock& block = blocks[peer];
@@ -218,7 +213,7 @@ void DeviceCoder::encode(std::span<const WireMode> modes, WirePart part, const S
 void DeviceCoder::decode(std::span<const WireMode> modes, const TransferBuffer& buffer, Memory* memory,
                          const TargetTensor& tensor, void* stream) {
   const std::vector<PeerBlock>& blocks = blocks_.layout().recv;
-  require_in(blocks, element_, SourceTensor(tensor.bytes, tensor.shape, tensor.strides));
+  require_in_tensor(blocks, bytes_of(element_), SourceTensor(tensor.bytes, tensor.shape, tensor.strides));
   const CodedBlocks::Sizes places = sizes(modes, WirePart::now);
   for (std::size_t peer = 0; peer < blocks.size(); ++peer) {
     const PeerBlock& block = blocks[peer];
