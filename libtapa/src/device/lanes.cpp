@@ -196,6 +196,8 @@ void Lanes::run_apart(const std::vector<LaneStep>& steps, const Buffers& buffers
   const bool in_areas = std::any_of(steps.begin(), steps.end(), [](const LaneStep& step) {
     return std::holds_alternative<PieceCopy>(step);
   });
+  bool on_stream = false;      // something that messages do not come behind
+  bool behind_stream = false;  // the ends are, as messages are that they wait for
   for (const LaneStep& step : steps) {
     const auto* const copy = std::get_if<PieceCopy>(&step);
     const auto* const start = std::get_if<Start>(&step);
@@ -207,9 +209,11 @@ void Lanes::run_apart(const std::vector<LaneStep>& steps, const Buffers& buffers
     const bool behind = wait != nullptr || (copy != nullptr && !copy->sends);
     if (!behind && in_areas && slot >= 0) await_slot(slot, stream);
     std::visit([&](const auto& each) { do_step(each, buffers, behind ? ends_->get() : stream); }, step);
-    if (behind) mark_slot(slot, stream);
+    if (behind && in_areas) mark_slot(slot, stream);
+    behind_stream = behind_stream || wait != nullptr;
+    on_stream = on_stream || (!behind && start == nullptr);
   }
-  ends_->follow(stream);
+  if (on_stream || !behind_stream) ends_->follow(stream);
   if (done != nullptr) return ends_->record(done);
   ends_->mark(kLaneSlots);
   ends_->wait(kLaneSlots, stream);
