@@ -319,11 +319,11 @@ typedef struct dit_transfer_call {
   int branch;         /**< with a wire: which guidance branch, 0 conditional, 1 not */
   int device;         /**< device number, the same in all calls of a session; with a wire the thread's current
                            device when the transfer was made; 0 for host memory */
-  void* stream;       /**< device stream on which everything is put; null: the default one */
+  void* stream;       /**< device stream of both tensors; null: the default one */
   const dit_prepare*
       prepare; /**< null: the numbers travel as they are. Alike on all ranks, but for pointers and strides.
                     Not for DIT_GATHER_OUTPUT. Where the target is bound the numbers go from
-                  the kernel right into the peers' targets; else through a dense copy */
+                  the kernel right into the peers' targets; else into messages, or a dense copy */
   void* exchange_stream; /**< what the exchange itself is put on, behind what `stream` has for it: other work
                               of `stream` goes beside it. null: `stream` */
 } dit_transfer_call;

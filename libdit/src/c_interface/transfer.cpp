@@ -153,10 +153,21 @@ std::shared_ptr<void> dit_transfer::make_current(int device) const {
   return dit::TransferMemory::of(memory_kind_).make_current(device);
 }
 
+std::size_t dit_transfer::workspace_bytes() const {
+  if (!joins_alone()) {
+    return way_->workspace_bytes();
+  }
+  const dit::JointPlan plan = plan_alone();
+  return dit::TransferBuffers::workspace_bytes(plan.send_bytes, plan.recv_bytes);
+}
+
 void dit_transfer::use_workspace(std::span<std::byte> workspace) {
   require_idle();
-  way_->use_workspace(workspace);
-  has_workspace_ = true;
+  if (!joins_alone()) {
+    return way_->use_workspace(workspace);
+  }
+  const dit::JointPlan plan = plan_alone();
+  lent_.lie_in(workspace, plan.send_bytes, plan.recv_bytes);
 }
 
 dit::ExchangeRequest dit_transfer::send(const dit_transfer_call& call) {
@@ -196,7 +207,7 @@ void dit_transfer::start(const dit_transfer_call& call) {
   if (!bound_.empty()) {
     return push_together({&self, 1}, {&call, 1});
   }
-  if (memory_kind_ != DIT_MEMORY_HOST && !has_workspace_ && can_join({&self, 1}, {&call, 1})) {
+  if (joins_alone()) {
     return join({&self, 1}, {&call, 1});
   }
   require_idle();
@@ -209,7 +220,7 @@ void dit_transfer::start(const dit_transfer_call& call) {
 
 void dit_transfer::begin(std::shared_ptr<SharedRequest> request, const dit_transfer_call& call) {
   device_ = call.device;
-  stream_ = call.stream;
+  stream_ = call.exchange_stream != nullptr ? call.exchange_stream : call.stream;
   request_ = std::move(request);
   pushed_ = false;
   under_way_ = true;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -26,6 +27,7 @@ struct dit_transfer {
   [[nodiscard]] const dit::TensorTransfer& way() const { return *way_; }
   [[nodiscard]] std::size_t element_bytes() const { return element_bytes_; }
   [[nodiscard]] std::uint64_t guarded() const { return guarded_; }
+  [[nodiscard]] std::size_t workspace_bytes() const;
   void use_workspace(std::span<std::byte> workspace);
   void start(const dit_transfer_call& call);
   /// Collective.
@@ -62,7 +64,11 @@ struct dit_transfer {
                                        std::span<const dit_transfer_call> calls);
   static void push_together(std::span<dit_transfer* const> transfers,
                             std::span<const dit_transfer_call> calls);
-  /// Whether they may go in one exchange, which all ranks see alike.
+  /// Whether they may go in one exchange, which all ranks see alike; and whether their calls let them.
+  [[nodiscard]] static bool may_join(std::span<const dit_transfer* const> transfers);
+  /// Whether it goes by such an exchange of its own, and that one's plan.
+  [[nodiscard]] bool joins_alone() const;
+  [[nodiscard]] dit::JointPlan plan_alone() const;
   [[nodiscard]] static bool can_join(std::span<dit_transfer* const> transfers,
                                      std::span<const dit_transfer_call> calls);
   static void join(std::span<dit_transfer* const> transfers, std::span<const dit_transfer_call> calls);
@@ -84,7 +90,6 @@ struct dit_transfer {
   std::size_t element_bytes_;
   std::string label_;
   std::unique_ptr<dit::TensorTransfer> way_;
-  bool has_workspace_ = false;
   bool under_way_ = false;
   std::uint64_t guarded_ = 0;  // exchanges that the policy's guard sent in bf16
   bool remembers_ = false;     // its wire, what was sent
@@ -98,11 +103,12 @@ struct dit_transfer {
   void* stream_ = nullptr;        // likewise
   dit::TransferBuffer prepared_;  // a dense copy of the source, with norm and RoPE
   std::vector<dit::c_interface::BoundTarget> bound_;
-  std::vector<dit::PushPart> push_map_;                                   // of push_map()
+  std::optional<std::vector<dit::PushPart>> push_map_;                    // of push_map()
   std::shared_ptr<dit::c_interface::SharedRequest> request_;              // of all that were started together
   std::uint64_t serial_;                                                  // of the session's transfers
   std::vector<std::shared_ptr<dit::c_interface::JointExchange>> joints_;  // that this is the first of
   std::shared_ptr<dit::c_interface::JointExchange> arriving_;             // that is under way
+  dit::TransferBuffers lent_;                                             // for its joint exchange, alone
   std::vector<dit::RowCopy> arriving_rows_;                               // from its buffer into target_
   dit::TargetTensor target_;
 };

@@ -92,8 +92,8 @@ dit_status dit_transfer_shapes(const dit_transfer* transfer, int64_t* source, in
 
 dit_status dit_transfer_workspace_bytes(const dit_transfer* transfer, size_t* bytes) {
   return guarded(__func__, [&] {
-    const dit::TensorTransfer& way = required(transfer, "transfer").way();
-    required(bytes, "bytes") = way.workspace_bytes();
+    const dit_transfer& of = required(transfer, "transfer");
+    required(bytes, "bytes") = of.workspace_bytes();
   });
 }
 

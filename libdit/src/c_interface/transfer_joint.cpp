@@ -1,6 +1,7 @@
-// Transfers that start together and go by an exchange: one message for each rank.
+// Transfers that start together, or one of a device, and go by an exchange: one message for each rank.
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "c_interface/tensor.hpp"
 #include "c_interface/transfer.hpp"
@@ -34,20 +35,34 @@ std::vector<RowCopy> arriving_rows(const std::vector<Arrival>& arrivals, const T
 }  // namespace dit::c_interface
 
 // Inside a node each goes right into its target.
+bool dit_transfer::may_join(std::span<const dit_transfer* const> transfers) {
+  const dit_transfer& first = *transfers[0];
+  const bool alike = std::ranges::all_of(transfers, [&](const dit_transfer* one) {
+    return one->wire_ == nullptr && one->tensor_ != dit::AttentionTensor::output &&
+           one->element_bytes_ == first.element_bytes_;
+  });
+  constexpr int kMostRanks = dit::kMostParts / 2;
+  return alike && (first.element_bytes_ == 2 || first.element_bytes_ == 4) &&
+         first.session_.context.size() <= kMostRanks && first.session_.context.leaves_node();
+}
+
 bool dit_transfer::can_join(std::span<dit_transfer* const> transfers,
                             std::span<const dit_transfer_call> calls) {
-  const dit_transfer& first = *transfers[0];
-  for (std::size_t i = 0; i < transfers.size(); ++i) {
-    const dit_transfer& one = *transfers[i];
-    if (one.wire_ != nullptr || one.tensor_ == dit::AttentionTensor::output ||
-        one.element_bytes_ != first.element_bytes_ || (one.element_bytes_ != 2 && one.element_bytes_ != 4) ||
-        calls[i].stream != calls[0].stream || calls[i].exchange_stream != calls[0].exchange_stream ||
-        calls[i].device != calls[0].device) {
-      return false;
-    }
-  }
-  constexpr int kMostRanks = dit::kMostParts / 2;
-  return first.session_.context.size() <= kMostRanks && first.session_.context.leaves_node();
+  const std::vector<const dit_transfer*> all(transfers.begin(), transfers.end());
+  return may_join(all) && std::ranges::all_of(calls, [&](const dit_transfer_call& call) {
+           return call.stream == calls[0].stream && call.exchange_stream == calls[0].exchange_stream &&
+                  call.device == calls[0].device;
+         });
+}
+
+bool dit_transfer::joins_alone() const {
+  const dit_transfer* const self = this;
+  return memory_kind_ != DIT_MEMORY_HOST && may_join({&self, 1});
+}
+
+dit::JointPlan dit_transfer::plan_alone() const {
+  const dit::JointTensor alone{&layout_, tensor_, group_, groups_, element_bytes_};
+  return dit::plan_joint({&alone, 1}, session_.context.rank(), session_.context.size());
 }
 
 std::shared_ptr<JointExchange> dit_transfer::joint_with(std::span<dit_transfer* const> transfers) {
@@ -68,6 +83,11 @@ std::shared_ptr<JointExchange> dit_transfer::joint_with(std::span<dit_transfer* 
   }
   made->plan = dit::plan_joint(tensors, session_.context.rank(), session_.context.size());
   made->members = std::move(members);
+  if (transfers.size() == 1) {
+    dit::TransferBuffers lent = std::exchange(lent_, {});
+    made->send = std::move(lent.send);
+    made->recv = std::move(lent.recv);
+  }
   if (known != joints_.end()) {
     *known = made;
   } else {
@@ -105,7 +125,7 @@ void dit_transfer::join(std::span<dit_transfer* const> transfers, std::span<cons
   exchange.recv_blocks = joint->plan.recv.data();
   exchange.memory_kind = first.memory_kind_;
   exchange.device = call.device;
-  exchange.stream = memory.exchange_stream(call.stream, call.exchange_stream);
+  exchange.stream = first.way_->exchange_stream(call.stream, call.exchange_stream);
   exchange.label = first.label_.empty() ? nullptr : first.label_.c_str();
   exchange.layout_id = joint->layout_id;
   // On a device buffers are freed behind what uses them.

@@ -32,10 +32,10 @@ dit::PrepareJob dit_transfer::job_for(const dit_transfer_call& call, const dit::
 }
 
 const std::vector<dit::PushPart>& dit_transfer::push_map() {
-  if (push_map_.empty()) {
+  if (!push_map_) {
     push_map_ = dit::push_parts(layout_, tensor_, session_.context.rank(), group_, groups_);
   }
-  return push_map_;
+  return *push_map_;
 }
 
 // A dense copy of the source where there is something to do to it; on a device its own block goes right into
@@ -185,8 +185,7 @@ void dit_transfer::push_together(std::span<dit_transfer* const> transfers,
   const dit::RegisteredMemory& memory = transfers[0]->bound_to(calls[0].target).registration->memory;
   const auto request = std::make_shared<SharedRequest>(transfers.size());
   const auto current = transfers[0]->make_current(calls[0].device);
-  void* const stream = dit::TransferMemory::of(transfers[0]->memory_kind_)
-                           .exchange_stream(calls[0].stream, calls[0].exchange_stream);
+  void* const stream = transfers[0]->way_->exchange_stream(calls[0].stream, calls[0].exchange_stream);
   request->set(push(memory, jobs, element_type, calls[0].device, stream));
   for (std::size_t i = 0; i < transfers.size(); ++i) {
     transfers[i]->begin(request, calls[i]);

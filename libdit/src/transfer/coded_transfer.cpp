@@ -162,13 +162,13 @@ CodedBlocks::Sizes CodedTransfer::sizes_of(const ResolvedWire& resolved, WirePar
 }
 
 dit_exchange_call CodedTransfer::call_of(WirePart part, const CodedBlocks::Sizes& sizes,
-                                         const TransferStart& how, void* stream) const {
+                                         const TransferStart& how) const {
   dit_exchange_call call{};
   call.send_blocks = sizes.send.data();
   call.recv_blocks = sizes.recv.data();
   call.memory_kind = memory_kind();
   call.device = how.device;
-  call.stream = stream;
+  call.stream = stream_;
   call.label = how.label;
   call.channel = channel();
   call.layout_id = run_.layout_id(part_.tensor, part_.group, *resolved_, part);
@@ -181,16 +181,15 @@ std::shared_ptr<void> CodedTransfer::kept(const TransferBuffers& buffers) const 
 
 ExchangeRequest CodedTransfer::start(const TargetTensor& target, const TransferStart& how) {
   target_ = target;
-  stream_ = how.stream;
   copy_own(source_, target, bytes_of(run_.element()), how);
-  void* const stream = stream_of(how);
-  dit_exchange_call call = call_of(WirePart::now, sizes_, how, stream);
+  stream_ = exchange_stream(how.stream, how.exchange_stream);
+  dit_exchange_call call = call_of(WirePart::now, sizes_, how);
   call.send = buffers_.send.data();
   call.recv = buffers_.recv.data();
   call.flags = how.blocking ? DIT_EXCHANGE_BLOCKING : 0U;
   ExchangeRequest request = context().start(call, kept(buffers_));
   if (layer_->late != nullptr) {
-    call = call_of(WirePart::later, layer_->late_sizes, how, stream);
+    call = call_of(WirePart::later, layer_->late_sizes, how);
     call.send = layer_->late_buffers.send.data();
     call.recv = layer_->late_buffers.recv.data();
     layer_->late_request = context().start(call, kept(layer_->late_buffers));

@@ -1,5 +1,5 @@
 /// A tensor under a wire policy: coded out of the source, decoded into the target. Buffers and what is
-/// remembered are allocated once. On a device all of it goes on the caller's stream, and nothing waits for
+/// remembered are allocated once. On a device all of it goes on the caller's streams, and nothing waits for
 /// it.
 #pragma once
 
@@ -57,7 +57,7 @@ class CodedTransfer final : public TensorTransfer {
   [[nodiscard]] ExchangeLayout coded_blocks() const;
   [[nodiscard]] CodedBlocks::Sizes sizes_of(const ResolvedWire& resolved, WirePart part) const;
   [[nodiscard]] dit_exchange_call call_of(WirePart part, const CodedBlocks::Sizes& sizes,
-                                          const TransferStart& how, void* stream) const;
+                                          const TransferStart& how) const;
   [[nodiscard]] std::pair<std::size_t, std::size_t> most_bytes() const;
   [[nodiscard]] std::size_t index_of(const TransferPlace& place) const;
   [[nodiscard]] const ResolvedWire& resolve(const TransferPlace& place, bool seen) const;

@@ -19,9 +19,10 @@ void PlainTransfer::Side::choose(bool dense, TransferBuffer& buffer, const Trans
   }
 }
 
+// NCCL's all-to-all, which takes nothing strided either, wants a block of each rank, this one's too.
 PlainTransfer::PlainTransfer(ExchangeContext& context, const UlyssesLayout& layout, const TransferPart& part,
                              std::size_t element_bytes, std::uint64_t layout_id, int memory_kind)
-    : TensorTransfer(context, layout, part, memory_kind, true),
+    : TensorTransfer(context, layout, part, memory_kind, context.takes_strided(memory_kind)),
       element_bytes_(element_bytes),
       layout_id_(layout_id),
       send_(blocks().send, element_bytes),
@@ -52,8 +53,8 @@ ExchangeRequest PlainTransfer::start(const TargetTensor& target, const TransferS
     require_in_tensor(blocks().recv, element_bytes_, target.bytes.size());
   }
   target_ = target;
-  stream_ = how.stream;
   copy_own(source_, target, element_bytes_, how);
+  stream_ = exchange_stream(how.stream, how.exchange_stream);
   dit_exchange_call call{};
   call.send = send_.uses_buffer ? buffers_.send.data() : source_.bytes.data();
   call.recv = recv_.uses_buffer ? buffers_.recv.data() : target.bytes.data();
@@ -61,7 +62,7 @@ ExchangeRequest PlainTransfer::start(const TargetTensor& target, const TransferS
   call.recv_blocks = recv_.blocks().data();
   call.memory_kind = memory_kind();
   call.device = how.device;
-  call.stream = stream_of(how);
+  call.stream = stream_;
   call.flags = how.blocking ? DIT_EXCHANGE_BLOCKING : 0U;
   call.label = how.label;
   call.layout_id = layout_id_;

@@ -74,7 +74,7 @@ void StridedTransfer::pack(const SourceTensor& source, const TransferPlace& /*pl
   }
 }
 
-dit_exchange_call StridedTransfer::call_of(std::size_t part, const TransferStart& how, void* stream) const {
+dit_exchange_call StridedTransfer::call_of(std::size_t part, const TransferStart& how) const {
   dit_exchange_call call{};
   call.send = send_.uses_buffer ? buffers_.send.data() : source_.bytes.data();
   call.recv = recv_.uses_buffer ? buffers_.recv.data() : target_.bytes.data();
@@ -82,7 +82,7 @@ dit_exchange_call StridedTransfer::call_of(std::size_t part, const TransferStart
   call.recv_strided = recv_.blocks[part].data();
   call.memory_kind = memory_kind();
   call.device = how.device;
-  call.stream = stream;
+  call.stream = stream_;
   call.label = how.label;
   call.channel = channel();
   return call;
@@ -91,14 +91,13 @@ dit_exchange_call StridedTransfer::call_of(std::size_t part, const TransferStart
 // The parts follow each other in the stream: who waits for the last one waits for all.
 ExchangeRequest StridedTransfer::start(const TargetTensor& target, const TransferStart& how) {
   target_ = target;
-  stream_ = how.stream;
+  stream_ = exchange_stream(how.stream, how.exchange_stream);
   recv_.choose(element_bytes_, shape_of(target, target_shape()), strides_of(target, target_shape()));
   reserve(buffers_.recv, recv_);
-  void* const stream = stream_of(how);
   ExchangeRequest last;
   for (std::size_t part = 0; part < send_.parts.size(); ++part) {
     last.cancel();
-    dit_exchange_call call = call_of(part, how, stream);
+    dit_exchange_call call = call_of(part, how);
     if (how.blocking && part + 1 == send_.parts.size()) call.flags = DIT_EXCHANGE_BLOCKING;
     last = context().start(call);
   }

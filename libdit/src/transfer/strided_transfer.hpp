@@ -45,7 +45,7 @@ class StridedTransfer final : public TensorTransfer {
     [[nodiscard]] std::span<std::byte> part_of(std::span<std::byte> buffer, std::size_t part) const;
   };
   void reserve(TransferBuffer& buffer, const Side& side) const;
-  [[nodiscard]] dit_exchange_call call_of(std::size_t part, const TransferStart& how, void* stream) const;
+  [[nodiscard]] dit_exchange_call call_of(std::size_t part, const TransferStart& how) const;
 
   std::size_t element_bytes_;
   Side send_, recv_;

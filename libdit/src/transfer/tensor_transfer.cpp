@@ -25,6 +25,17 @@ TensorTransfer::TensorTransfer(ExchangeContext& context, const UlyssesLayout& la
   }
 }
 
+void* TensorTransfer::exchange_stream(void* stream, void* own) {
+  if (own == nullptr) {
+    return stream;
+  }
+  if (mark_ == nullptr) {
+    mark_ = memory_.make_mark();
+  }
+  memory_.follow(own, stream, mark_.get());
+  return own;
+}
+
 void TensorTransfer::copy_own(const SourceTensor& source, const TargetTensor& target,
                               std::size_t element_bytes, const TransferStart& how) const {
   if (how.has_own || !copies_own()) {

@@ -103,6 +103,9 @@ class TensorTransfer {
   /// transfer forgets it and takes new memory. What travels for later steps is given up, too.
   [[nodiscard]] virtual TransferBuffers release_buffers() = 0;
 
+  /// The stream of an exchange whose tensors are on `stream`: `own`, which from here on comes behind that,
+  /// unless it is null.
+  [[nodiscard]] void* exchange_stream(void* stream, void* own);
   /// Whether this rank's own block is in no exchange.
   [[nodiscard]] bool copies_own() const { return own_sent_.elements() > 0; }
   [[nodiscard]] const TensorShape& source_shape() const { return source_shape_; }
@@ -120,9 +123,6 @@ class TensorTransfer {
   [[nodiscard]] int memory_kind() const { return memory_kind_; }
   /// What the exchange moves.
   [[nodiscard]] const ExchangeLayout& blocks() const { return blocks_; }
-  [[nodiscard]] void* stream_of(const TransferStart& how) const {
-    return memory_.exchange_stream(how.stream, how.exchange_stream);
-  }
   void copy_own(const SourceTensor& source, const TargetTensor& target, std::size_t element_bytes,
                 const TransferStart& how) const;
   /// Of blocks for each peer, those that leave the node.
@@ -135,6 +135,7 @@ class TensorTransfer {
   const TransferMemory& memory_;
   ExchangeLayout blocks_;
   PeerBlock own_sent_, own_received_;  // without rows where they are in the exchange
+  std::shared_ptr<void> mark_;         // of exchange_stream(), once it is asked
   TensorShape source_shape_, target_shape_;
 };
 

@@ -44,7 +44,8 @@ class HostMemory final : public TransferMemory {
   [[nodiscard]] std::shared_ptr<void> make_current(int /*device*/) const override { return nullptr; }
   [[nodiscard]] int current_device() const override { return 0; }
   [[nodiscard]] bool is_capturing(void* /*stream*/) const override { return false; }
-  void follow(void* /*stream*/, void* /*other*/) const override {}
+  void follow(void* /*stream*/, void* /*other*/, void* /*mark*/) const override {}
+  [[nodiscard]] std::shared_ptr<void> make_mark() const override { return nullptr; }
   void wait(void* /*stream*/) const override {}
 };
 

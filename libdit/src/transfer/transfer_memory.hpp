@@ -83,15 +83,11 @@ class TransferMemory {
   [[nodiscard]] virtual int current_device() const = 0;
   /// Whether what is put on the stream is captured, to be carried out later: then nothing can wait for it.
   [[nodiscard]] virtual bool is_capturing(void* stream) const = 0;
-  /// What is put on `stream` afterwards comes behind what is in `other`. No order is needed in host memory.
-  virtual void follow(void* stream, void* other) const = 0;
-  /// The stream of an exchange whose tensors are on `stream`: `own`, which comes behind that, unless it is
-  /// null.
-  [[nodiscard]] void* exchange_stream(void* stream, void* own) const {
-    if (own == nullptr) return stream;
-    follow(own, stream);
-    return own;
-  }
+  /// What is put on `stream` afterwards comes behind what is in `other`, by a mark of make_mark(). Host
+  /// memory needs no order, and no mark.
+  virtual void follow(void* stream, void* other, void* mark) const = 0;
+  /// For one thread at a time, again and again.
+  [[nodiscard]] virtual std::shared_ptr<void> make_mark() const = 0;
   /// Waits for what is in the stream; there is nothing to wait for in host memory.
   virtual void wait(void* stream) const = 0;
 };

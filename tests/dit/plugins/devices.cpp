@@ -202,7 +202,6 @@ void requests(DeviceQueue& queue, int) {
   queue.close();
 }
 
-// What one rank cannot do, no rank begins: registrations are collective, and one would wait for the other.
 /// A program that is far ahead of its device asks no more for it.
 void many_given_up(DeviceQueue& queue, int) {
   queue.open(0, make_fake);
@@ -220,6 +219,7 @@ void many_given_up(DeviceQueue& queue, int) {
   queue.close();
 }
 
+// What one rank cannot do, no rank begins: registrations are collective, and one would wait for the other.
 void one_cannot_register(DeviceQueue& queue, int rank) {
   queue.open(0, make_fake);
   int held = 0;

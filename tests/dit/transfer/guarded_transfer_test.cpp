@@ -62,7 +62,8 @@ class Captured final : public TransferMemory {
   std::shared_ptr<void> make_current(int device) const override { return host_.make_current(device); }
   int current_device() const override { return 0; }
   bool is_capturing(void* /*stream*/) const override { return capturing; }
-  void follow(void* stream, void* other) const override { host_.follow(stream, other); }
+  void follow(void* stream, void* other, void* mark) const override { host_.follow(stream, other, mark); }
+  std::shared_ptr<void> make_mark() const override { return host_.make_mark(); }
   void wait(void* stream) const override { host_.wait(stream); }
 
   bool capturing = false;

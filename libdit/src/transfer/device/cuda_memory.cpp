@@ -81,14 +81,22 @@ class CudaMemory final : public TransferMemory {
     return status != cudaStreamCaptureStatusNone;
   }
 
-  void follow(void* stream, void* other) const override {
-    if (stream == other) return;
-    cudaEvent_t event = nullptr;
-    check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-    const std::unique_ptr<CUevent_st, void (*)(cudaEvent_t)> owner(
-        event, [](cudaEvent_t done) { (void)cudaEventDestroy(done); });
+  void follow(void* stream, void* other, void* mark) const override {
+    auto* const event = static_cast<cudaEvent_t>(mark);
     check_cuda(cudaEventRecord(event, stream_of(other)), "cudaEventRecord");
     check_cuda(cudaStreamWaitEvent(stream_of(stream), event, 0), "cudaStreamWaitEvent");
+  }
+
+  [[nodiscard]] std::shared_ptr<void> make_mark() const override {
+    cudaEvent_t event = nullptr;
+    check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    return {event, [](cudaEvent_t made) {
+              // So that no other thread's capture ends by it.
+              cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+              (void)cudaThreadExchangeStreamCaptureMode(&mode);
+              (void)cudaEventDestroy(made);
+              (void)cudaThreadExchangeStreamCaptureMode(&mode);
+            }};
   }
 
   void wait(void* stream) const override {

@@ -64,8 +64,7 @@ void DeviceActiveRows::choose(int unit, const TransferPlace& asked, const Source
 
 void DeviceActiveRows::choose_some(Unit& unit, Layer& layer, const SourceTensor& value, double ratio,
                                    void* stream) {
-  static_cast<void>(row_copies(std::span(&all_, 1), bytes_of(element_), value,
-                               packed_bytes(std::span(&all_, 1), bytes_of(element_))));  // that it fits
+  require_in_tensor(std::span(&all_, 1), bytes_of(element_), value);
   const auto rows = static_cast<std::size_t>(shape_.rows);
   const auto travelling = static_cast<std::size_t>(active_row_count(shape_.rows, ratio));
   const std::int64_t old_step = layer.ages.old_step(plan_.policy().most_age);
