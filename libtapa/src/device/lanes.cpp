@@ -150,12 +150,12 @@ void Lanes::alltoall(const void* send, void* receive, std::size_t bytes, cudaStr
     steps_ = alltoall_steps(nodes_, plan_, bytes, row_bytes(bytes));
     bytes_of_steps_ = bytes;
   }
-  run(steps_, {send, receive, nullptr}, stream);
+  run(steps_, {send, receive}, stream);
 }
 
 void Lanes::alltoallv(const void* send, void* receive, const BlockCounts& counts, cudaStream_t stream,
                       cudaEvent_t done) {
-  run_apart(alltoallv_steps(nodes_, agreement_.rank(), counts), {send, receive, nullptr}, stream, done);
+  run_apart(alltoallv_steps(nodes_, agreement_.rank(), counts), {send, receive}, stream, done);
 }
 
 void Lanes::alltoall_strided(const void* send, void* receive, const StridedLayout& layout,
@@ -169,7 +169,7 @@ void Lanes::alltoall_strided(const void* send, void* receive, const StridedLayou
   const auto starts = std::count_if(steps.begin(), steps.end(),
                                     [](const LaneStep& step) { return std::holds_alternative<Start>(step); });
   next_slot_ = static_cast<int>((next_slot_ + starts) % kLaneSlots);
-  run_apart(steps, {send, receive, &layout}, stream, done);
+  run_apart(steps, {send, receive, layout.send, layout.receive}, stream, done);
 }
 
 // Before messages go to other nodes, who would take them for those of an earlier call.
@@ -271,7 +271,7 @@ void Lanes::do_step(const Wait& wait, const Buffers&, cudaStream_t stream) {
 }
 
 void Lanes::do_step(const PieceCopy& copy, const Buffers& buffers, cudaStream_t stream) {
-  const auto& blocks = copy.sends ? buffers.strided->send : buffers.strided->receive;
+  const auto& blocks = copy.sends ? buffers.sent : buffers.received;
   std::byte* const base = find({copy.sends ? Area::send : Area::receive, 0}, buffers);
   PiecesToCopy pieces{};
   pieces.gathers = copy.sends;
@@ -292,8 +292,8 @@ void Lanes::do_step(const PieceCopy& copy, const Buffers& buffers, cudaStream_t 
 void Lanes::do_step(const NodeBlocks&, const Buffers& buffers, cudaStream_t stream) {
   StridedLayout layout;
   for (const int member : nodes_.members_of(nodes_.group_of(agreement_.rank()))) {
-    layout.send.push_back(buffers.strided->send[as_size(member)]);
-    layout.receive.push_back(buffers.strided->receive[as_size(member)]);
+    layout.send.push_back(buffers.sent[as_size(member)]);
+    layout.receive.push_back(buffers.received[as_size(member)]);
   }
   node_.alltoall_strided(buffers.send, buffers.receive, layout, stream);
 }

@@ -53,7 +53,7 @@ class Lanes {
   struct Buffers {
     const void* send;
     void* receive;
-    const StridedLayout* strided = nullptr;
+    std::span<const PlacedBlock> sent{}, received{};  ///< of strided calls: blocks by rank
   };
   void provide_areas();
   [[nodiscard]] std::size_t row_bytes(std::size_t block) const;
