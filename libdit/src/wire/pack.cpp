@@ -293,9 +293,10 @@ std::vector<RowCopy> row_copies(const PeerBlock& from, const SourceTensor& sourc
     const EvenRows& b = there[j];
     const std::int64_t rows = std::min(a.rows - done_here, b.rows - done_there);
     const std::int64_t piece = std::min(a.piece, b.piece);
-    for (std::int64_t i = 0; i < from.row_elements / piece; ++i) {
+    for (std::int64_t of_row = 0; of_row < from.row_elements / piece; ++of_row) {
       const auto at = [&](const EvenRows& some, std::int64_t done) {
-        return bytes(some.first + done * some.stride + i * (some.piece == piece ? some.piece_stride : piece));
+        return bytes(some.first + done * some.stride +
+                     of_row * (some.piece == piece ? some.piece_stride : piece));
       };
       copies.push_back({at(b, done_there), bytes(b.stride), at(a, done_here), bytes(a.stride),
                         static_cast<std::size_t>(rows), bytes(piece)});

@@ -1,6 +1,4 @@
 // The C entry points of the device engine: argument checks.
-#include <algorithm>
-#include <array>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -28,23 +26,6 @@ Agreement agreement_in_node(const Agreement& agreement, const tapa::Partition& n
   if (nodes.groups() == 1) return agreement;
   return {agreement, nodes.members_of(nodes.group_of(agreement.rank()))};
 }
-
-/// The last that were found good: the driver takes a good part of a microsecond to say so.
-template <class Thing, std::size_t most>
-class LastChecked {
- public:
-  [[nodiscard]] bool have(Thing thing) const {
-    return std::find(last_.begin(), last_.end(), thing) != last_.end();
-  }
-  void add(Thing thing) {
-    last_[next_] = thing;
-    next_ = (next_ + 1) % most;
-  }
-
- private:
-  std::array<Thing, most> last_{};
-  std::size_t next_ = 0;
-};
 
 }  // namespace
 
@@ -82,8 +63,10 @@ struct TAPA_Device_comm_s {
   Communicator communicator;   ///< of the ranks within reach
   std::optional<Lanes> lanes;  ///< to the others; none: there are none
   std::string description;
-  LastChecked<const void*, 16> buffers;  ///< of the device's
-  LastChecked<cudaStream_t, 4> streams;  ///< likewise
+  const void* checked_send =
+      nullptr;  ///< the last buffers that were found to be the device's: the driver takes
+  const void* checked_receive = nullptr;  ///< a good part of a microsecond to say so
+  cudaStream_t checked_stream = nullptr;  ///< likewise
 };
 
 namespace {
@@ -114,13 +97,13 @@ TAPA_Device_options complete(const TAPA_Device_options* options) {
   return all;
 }
 
-/// Throws when a buffer of `bytes` bytes is none that the communicator's device can use.
-void check_buffer(const char* name, const void* buffer, std::size_t bytes, TAPA_Device_comm comm) {
-  if (bytes == 0 || (buffer != nullptr && comm->buffers.have(buffer))) return;
+/// Throws when a buffer of `bytes` bytes is none that the device can use. `checked`: the last one that is.
+void check_buffer(const char* name, const void* buffer, std::size_t bytes, const Communicator& communicator,
+                  const void*& checked) {
+  if (bytes == 0 || (buffer != nullptr && buffer == checked)) return;
   if (buffer == nullptr) {
     refuse(std::string(name) + " is null, expected device memory of " + std::to_string(bytes) + " bytes");
   }
-  const Communicator& communicator = comm->communicator;
   const CurrentDevice current(communicator.device());
   cudaPointerAttributes attributes{};
   check_cuda(cudaPointerGetAttributes(&attributes, buffer), "cudaPointerGetAttributes");
@@ -130,22 +113,20 @@ void check_buffer(const char* name, const void* buffer, std::size_t bytes, TAPA_
            (elsewhere ? "device " + std::to_string(attributes.device) : std::string("the host")) +
            ", expected memory that device " + std::to_string(communicator.device()) + " can use");
   }
-  comm->buffers.add(buffer);
+  checked = buffer;
 }
 
 /// Throws when a stream is another device's: CUDA does not always refuse to launch kernels there, which
 /// cannot reach what they need.
-void check_stream(cudaStream_t stream, TAPA_Device_comm comm) {
-  if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) return;
-  if (comm->streams.have(stream)) return;
-  const Communicator& communicator = comm->communicator;
+void check_stream(cudaStream_t stream, const Communicator& communicator, cudaStream_t& checked) {
+  if (stream == checked || stream == cudaStreamLegacy || stream == cudaStreamPerThread) return;
   const CurrentDevice current(communicator.device());
   const int device = device_of_stream(stream);
   if (device >= 0 && device != communicator.device()) {
     refuse("stream is of device " + std::to_string(device) + ", expected one of the communicator's, device " +
            std::to_string(communicator.device()));
   }
-  comm->streams.add(stream);
+  checked = stream;
 }
 
 std::size_t total(std::span<const std::size_t> bytes) {
@@ -167,7 +148,7 @@ bool overlap(const void* one, const void* other, std::size_t bytes) {
 template <class Work>
 void put_on(cudaStream_t stream, TAPA_Device_comm comm, const Work& work) {
   Communicator& communicator = communicator_of(comm);
-  check_stream(stream, comm);
+  check_stream(stream, communicator, comm->checked_stream);
   try {
     work();
   } catch (const DeviceError& error) {
@@ -227,8 +208,8 @@ void alltoallv(const BlocksCall& call, const size_t sendbytes[], const size_t sd
            " and recvbytes is " + std::to_string(recvbytes[own]) +
            ", expected the same for this rank's own block");
   }
-  check_buffer("sendbuf", call.send, total(layout.send_bytes), comm);
-  check_buffer("recvbuf", call.receive, total(layout.receive_bytes), comm);
+  check_buffer("sendbuf", call.send, total(layout.send_bytes), communicator, comm->checked_send);
+  check_buffer("recvbuf", call.receive, total(layout.receive_bytes), communicator, comm->checked_receive);
   put_on(call.on(), comm, [&] {
     if (comm->lanes) {
       return comm->lanes->alltoallv(
@@ -247,8 +228,8 @@ void alltoall_strided(const BlocksCall& call, const TAPA_Device_block send[],
   require(send != nullptr, "send is null, expected an array");
   require(recv != nullptr, "recv is null, expected an array");
   const StridedLayout layout = strided_layout(comm->rank, static_cast<int>(comm->size), send, recv);
-  check_buffer("sendbuf", call.send, total_bytes(layout.send), comm);
-  check_buffer("recvbuf", call.receive, total_bytes(layout.receive), comm);
+  check_buffer("sendbuf", call.send, total_bytes(layout.send), communicator, comm->checked_send);
+  check_buffer("recvbuf", call.receive, total_bytes(layout.receive), communicator, comm->checked_receive);
   put_on(call.on(), comm, [&] {
     if (comm->lanes)
       return comm->lanes->alltoall_strided(call.send, call.receive, layout, call.on(), call.done);
@@ -317,8 +298,8 @@ int TAPA_Device_alltoall(const void* sendbuf, void* recvbuf, size_t bytes, TAPA_
   return contained("TAPA_Device_alltoall", [&] {
     Communicator& communicator = communicator_of(comm);
     const std::size_t all = bytes * comm->size;
-    check_buffer("sendbuf", sendbuf, all, comm);
-    check_buffer("recvbuf", recvbuf, all, comm);
+    check_buffer("sendbuf", sendbuf, all, communicator, comm->checked_send);
+    check_buffer("recvbuf", recvbuf, all, communicator, comm->checked_receive);
     require(all == 0 || !overlap(sendbuf, recvbuf, all), "sendbuf and recvbuf overlap, expected two buffers");
     const auto on = static_cast<cudaStream_t>(stream);
     put_on(on, comm, [&] {
