@@ -64,3 +64,45 @@ def _between_nodes(*arguments: Any) -> dict[str, Any]:
 def test_result_between_nodes(name: str) -> None:
     """There attention's output travels while the MLP's part of a projection is computed."""
     _require_one_rank(ranks.run(3, _between_nodes, name, 5, SCHEDULES, {"batch": 2}))
+
+
+def _with_backend(name: str, compiled: bool) -> list[str]:
+    """What is said of an attention backend: at enable(), in a pass, and of one that is right."""
+    from diffusers.models.attention_dispatch import attention_backend
+
+    make, make_inputs = tiny.MODELS["ltx"]
+    model, given = make(4), make_inputs()
+    told = []
+
+    def call() -> None:
+        if compiled:
+            torch._dynamo.reset()
+            model.compile(backend="eager")
+        try:
+            model(**given, return_dict=False)
+        except Exception as error:
+            told.append(str(error))
+        else:
+            told.append("")
+
+    with torch.no_grad():
+        with attention_backend(name), pytest.raises(ValueError) as refused:
+            dit_torch.enable(model)
+        told.append(str(refused.value))
+        dit_torch.enable(model)
+        with attention_backend(name):
+            call()
+        call()
+        dit_torch.disable(model)
+        with attention_backend(name):
+            model(**given)  # on one rank all are right
+    return told
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_an_attention_backend_that_sees_one_rank_alone_is_refused(compiled: bool) -> None:
+    for told in ranks.run(2, _with_backend, "_native_math", compiled):
+        assert all(
+            "attention backend '_native_math': diffusers cannot run it in parallel" in x for x in told[:2]
+        )
+        assert told[2:] == [""], told

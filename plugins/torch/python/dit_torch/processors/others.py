@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from .. import plan as plans
@@ -18,7 +19,7 @@ from ..exchange import KEY, QUERY, VALUE
 from ..layer_number import LayerNumber
 from ..layout import heads_part, part_size
 from ..parallel import Parallel
-from ..patch import signature_of
+from ..patch import no_graph_alone, signature_of
 from .family import Family, Removable, processors_of
 
 # Classes whose attention is over image tokens alone, but for modules of that name: from these to text tokens.
@@ -187,7 +188,9 @@ def _hooks(transformer: nn.Module, parallel: Parallel) -> list[Removable]:
             f"{type(transformer).__name__} share a processor, which cannot tell layers apart"
         )
     cross = next((_CROSS[cls.__name__] for cls in type(transformer).__mro__ if cls.__name__ in _CROSS), None)
-    removable: list[Removable] = [_Replaced()]
+    check = _backend_check(processors, parallel)
+    check()
+    removable: list[Removable] = [_Replaced(), transformer.register_forward_pre_hook(check)]
     for layer, (name, processor) in enumerate(processors.items()):
         streams = None if cross is None else ("image", "text" if name.endswith(f".{cross}") else "image")
         seam = Seam(parallel, layer, streams)
@@ -199,6 +202,33 @@ def _hooks(transformer: nn.Module, parallel: Parallel) -> list[Removable]:
             hook = _history(module, parallel)
             removable.append(module.register_forward_pre_hook(hook, with_kwargs=True, prepend=True))
     return removable
+
+
+def _backend_check(processors: dict[str, Any], parallel: Parallel) -> Callable[..., None]:
+    """A hook that raises where attention would be over this rank's tokens alone: not all of diffusers'
+    attention backends look at a `_parallel_config`. A pass that is compiled asks as it is traced."""
+    registry = getattr(attention_dispatch, "_AttentionBackendRegistry", None)
+    is_parallel = getattr(registry, "_is_context_parallel_available", None)
+
+    @torch._dynamo.assume_constant_result
+    def backend_alone() -> str:
+        for processor in processors.values() if parallel.size > 1 and is_parallel is not None else ():
+            own = getattr(processor, "_attention_backend", None)
+            backend = registry.get_active_backend()[0] if own is None else own  # type: ignore[union-attr]
+            backend = attention_dispatch.AttentionBackendName(backend)
+            if not is_parallel(backend):  # type: ignore[misc]
+                return str(backend.value)
+        return ""
+
+    def check(*_: Any) -> None:
+        name = backend_alone()
+        if name:
+            raise ValueError(
+                f"attention backend {name!r}: diffusers cannot run it in parallel; expected another one, as "
+                "'native' (DIFFUSERS_ATTN_BACKEND, or the transformer's set_attention_backend)"
+            )
+
+    return no_graph_alone(check)
 
 
 def _empty_mask(seam: Seam) -> Callable[..., Any]:
