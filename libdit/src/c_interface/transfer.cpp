@@ -114,7 +114,7 @@ dit_transfer::dit_transfer(dit_session& session, const dit::UlyssesLayout& layou
   ++session.transfers;
   if (wire_ != nullptr) {
     made_on_ = dit::TransferMemory::of(memory_kind_).current_device();
-    ++wire_->transfers;
+    wire_->add(*this);
     if (memory_kind_ != DIT_MEMORY_HOST) {
       wire_->on_device = true;
     }
@@ -131,7 +131,7 @@ dit_transfer::~dit_transfer() {
   }
   --session_.transfers;
   if (wire_ != nullptr) {
-    --wire_->transfers;
+    wire_->remove(*this);
   }
 }
 
@@ -324,6 +324,13 @@ void dit_transfer::wait_for_all() {
     wait();
   }
   way_->wait_for_late();
+}
+
+void dit_transfer::forget(void* stream) {
+  require_idle();
+  require_sound();
+  const auto current = make_current(made_on_);
+  way_->forget(stream);
 }
 
 void dit_transfer::cancel(std::shared_ptr<void> of_caller) {

@@ -40,6 +40,8 @@ struct dit_transfer {
   void wait_stream(void* stream);
   void wait_for_all();  ///< also for what travels for later steps
   void cancel(std::shared_ptr<void> of_caller);
+  void forget(void* stream);
+  void have_travelled(int branch) { way_->have_travelled(branch); }
 
  private:
   void require_idle() const;

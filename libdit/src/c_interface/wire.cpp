@@ -218,7 +218,7 @@ dit_status dit_wire_free(dit_wire** wire) {
     if (handle == nullptr) {
       return;
     }
-    require_none("wire", handle->transfers, "transfers");
+    require_none("wire", handle->transfers(), "transfers");
     const std::unique_ptr<dit_wire> owner(handle);
     handle = nullptr;
     --owner->session.wires;
@@ -248,6 +248,25 @@ dit_status dit_wire_share(const dit_wire* wire, int level, double* share) {
     double& result = required(share, "share");
     require_level(level, static_cast<int>(run.plan().shape().levels.size()));
     result = bytes_share(modes_of_level(run.plan(), level, run.text_shares()), run.element());
+  });
+}
+
+dit_status dit_wire_forget(dit_wire* wire, void* stream) {
+  return guarded(__func__, [&] { required(wire, "wire").forget(stream); });
+}
+
+dit_status dit_wire_first_alike(const dit_wire* wire, int step, int branch, int* first) {
+  return guarded(__func__, [&] {
+    const dit_wire& of = required(wire, "wire");
+    required(first, "first") = of.run.first_alike(step, branch);
+  });
+}
+
+dit_status dit_wire_replayed(dit_wire* wire, int branch) {
+  return guarded(__func__, [&] {
+    dit_wire& of = required(wire, "wire");
+    (void)of.run.first_alike(0, branch);  // checks it
+    of.have_travelled(branch);
   });
 }
 

@@ -38,11 +38,17 @@ struct dit_wire {
                                            const dit::TransferPlace& place, const dit::SourceTensor& source,
                                            int memory_kind, void* stream);
 
+  void add(dit_transfer& made);
+  void remove(const dit_transfer& freed);
+  [[nodiscard]] int transfers();  ///< not freed yet
+  /// For all of them; V-Major's rows are forgotten, too.
+  void forget(void* stream);
+  void have_travelled(int branch);
+
   dit_session& session;
   int number;  // in the order in which the session's wires are made, from 1: the same on all ranks
   int branches;
   dit::WireRun run;
-  std::atomic<int> transfers{0};       // not freed yet
   std::atomic<bool> on_device{false};  // its transfers' tensors are
   std::atomic<int> memory_kind{-1};    // of all its transfers, from the first one on
 
@@ -65,4 +71,5 @@ struct dit_wire {
   std::optional<dit::DeviceActiveRows> device_rows_;
   std::vector<Visit> visits_;       // of each branch
   std::vector<std::uint8_t> seen_;  // of each branch and layer: V has come
+  std::vector<dit_transfer*> transfers_;
 };

@@ -21,6 +21,7 @@ class HostMemoryOfBlocks final : public BlockCoder::Memory {
       ++rows_by_age[age];
     }
   }
+  void forget(void* /*stream*/) override { memory.forget(); }
 
   ExchangeMemory memory;
 };

@@ -26,6 +26,8 @@ class BlockCoder {
     virtual ~Memory() = default;
     /// Adds the rows that are remembered as received, by their ages in steps.
     virtual void count_ages(std::vector<std::uint64_t>& rows_by_age) const = 0;
+    /// As new; on a device behind what is in the stream.
+    virtual void forget(void* stream) = 0;
   };
 
   virtual ~BlockCoder() = default;

@@ -138,21 +138,23 @@ void CodedTransfer::encode_late(const SourceTensor& source, bool watched, void* 
                  layer_->late_buffers.send, watched, {}, stream);
 }
 
+void CodedTransfer::wait_for_late(Layer& layer, void* stream) {
+  const Watch watch(times_.waiting_seconds);
+  if (on_device()) {
+    layer.late_request.wait_stream(stream);
+    layer.late_request.cancel();  // nobody asks for it any more: the stream sees to the rest
+  } else {
+    layer.late_request.wait();
+  }
+}
+
 /// What the step before sent for this one.
 void CodedTransfer::finish_late(void* stream) {
   const ResolvedWire* late = std::exchange(layer_->late, nullptr);
   if (late == nullptr) {
     return;
   }
-  {
-    const Watch watch(times_.waiting_seconds);
-    if (on_device()) {
-      layer_->late_request.wait_stream(stream);
-      layer_->late_request.cancel();  // nobody asks for it any more: the stream sees to the rest
-    } else {
-      layer_->late_request.wait();
-    }
-  }
+  wait_for_late(*layer_, stream);
   const Watch watch(times_.coding_seconds);
   coder_->remember(late->by_block, layer_->late_buffers.recv, layer_->memory.get(), stream);
 }
@@ -243,6 +245,26 @@ void CodedTransfer::use_workspace(std::span<std::byte> workspace) {
 void CodedTransfer::wait_for_late() {
   for (Layer& layer : layers_) {
     layer.late_request.wait();
+  }
+}
+
+void CodedTransfer::forget(void* stream) {
+  for (Layer& layer : layers_) {
+    if (std::exchange(layer.late, nullptr) != nullptr) {
+      wait_for_late(layer, stream);
+    }
+    layer.seen = false;
+    if (layer.memory != nullptr) {
+      layer.memory->forget(stream);
+    }
+  }
+}
+
+void CodedTransfer::have_travelled(int branch) {
+  const auto layers = static_cast<std::size_t>(run_.plan().shape().layers);
+  const std::size_t first = index_of({0, 0, branch});
+  for (Layer& layer : std::span(layers_).subspan(first, layers)) {
+    layer.seen = true;
   }
 }
 

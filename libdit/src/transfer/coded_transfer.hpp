@@ -39,6 +39,8 @@ class CodedTransfer final : public TensorTransfer {
   [[nodiscard]] std::size_t workspace_bytes() const override;
   void use_workspace(std::span<std::byte> workspace) override;
   void wait_for_late() override;
+  void forget(void* stream) override;
+  void have_travelled(int branch) override;
   [[nodiscard]] TransferBuffers release_buffers() override;
 
   [[nodiscard]] TransferTimes take_times() override;
@@ -62,6 +64,7 @@ class CodedTransfer final : public TensorTransfer {
   [[nodiscard]] std::size_t index_of(const TransferPlace& place) const;
   [[nodiscard]] const ResolvedWire& resolve(const TransferPlace& place, bool seen) const;
   void finish_late(void* stream);
+  void wait_for_late(Layer& layer, void* stream);
   void encode(const SourceTensor& source, std::span<const std::uint32_t> active, bool watched, void* stream);
   void encode_late(const SourceTensor& source, bool watched, void* stream);
   /// Kept until the exchange is done; on a device buffers are freed behind what uses them.

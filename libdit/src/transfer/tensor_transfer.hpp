@@ -99,6 +99,11 @@ class TensorTransfer {
   virtual void count_ages(std::vector<std::uint64_t>& /*rows_by_age*/) const {}
   /// Waits for what travels beside the exchanges, for later steps. Throws as ExchangeRequest::wait.
   virtual void wait_for_late() {}
+  /// What is remembered, when nothing is under way: all layers come for the first time again. On a device
+  /// behind what is in the stream.
+  virtual void forget(void* /*stream*/) {}
+  /// As if exchanges of all layers of a guidance branch had been started, which a replayed graph did.
+  virtual void have_travelled(int /*branch*/) {}
   /// What an exchange that is given up may still read and write, but for the source and the target. This
   /// transfer forgets it and takes new memory. What travels for later steps is given up, too.
   [[nodiscard]] virtual TransferBuffers release_buffers() = 0;

@@ -22,6 +22,9 @@ class HostMemory final : public TransferMemory {
   void copy(std::span<const std::byte> from, std::byte* to, void* /*stream*/) const override {
     std::copy(from.begin(), from.end(), to);
   }
+  void clear(std::span<std::byte> bytes, void* /*stream*/) const override {
+    std::ranges::fill(bytes, std::byte{0});
+  }
   void pack(std::span<const PeerBlock> peers, std::size_t element_bytes, const SourceTensor& tensor,
             const TransferBuffer& buffer, void* /*stream*/) const override {
     dit::pack(peers, element_bytes, tensor, buffer.span());

@@ -66,6 +66,8 @@ class TransferMemory {
   [[nodiscard]] virtual TransferBuffer allocate_on_host(std::size_t bytes) const = 0;
   /// Within memory of this kind, after what is in the stream.
   virtual void copy(std::span<const std::byte> from, std::byte* to, void* stream) const = 0;
+  /// Likewise zeros.
+  virtual void clear(std::span<std::byte> bytes, void* stream) const = 0;
   /// Tensor -> buffer and back, as of wire/pack.hpp; on a device after what is in the stream.
   virtual void pack(std::span<const PeerBlock> peers, std::size_t element_bytes, const SourceTensor& tensor,
                     const TransferBuffer& buffer, void* stream) const = 0;

@@ -172,6 +172,37 @@ const ResolvedWire& WireRun::guarded(const ResolvedWire& resolved) const {
   return resolved_[guarded_[resolved.number]];
 }
 
+bool WireRun::needs_host() const {
+  return std::ranges::any_of(resolved_, [](const ResolvedWire& way) {
+    return way.late || way.watched || std::ranges::any_of(way.by_level, &WireMode::leaves_rows);
+  });
+}
+
+bool WireRun::are_alike(int step, int other, int branch) const {
+  for (const AttentionTensor tensor : kTensors) {
+    for (int layer = 0; layer < plan_.shape().layers; ++layer) {
+      if (at_places_[index_of(tensor, {layer, step, branch})] !=
+          at_places_[index_of(tensor, {layer, other, branch})]) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+int WireRun::first_alike(int step, int branch) const {
+  require_below("step", step, plan_.shape().steps);
+  require_below("branch", branch, kBranches);
+  if (needs_host()) {
+    return -1;
+  }
+  int first = 0;
+  while (!are_alike(first, step, branch)) {
+    ++first;
+  }
+  return first;
+}
+
 std::uint64_t WireRun::layout_id(AttentionTensor tensor, int group, const ResolvedWire& resolved,
                                  WirePart part) const {
   // Keys and values always go alike; queries go like them where no head is shared.

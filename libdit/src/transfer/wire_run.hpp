@@ -38,6 +38,10 @@ class WireRun {
   [[nodiscard]] const ResolvedWire& guarded(const ResolvedWire& resolved) const;
   /// Every way in which some tensor travels at some place, each once.
   [[nodiscard]] std::span<const ResolvedWire> all() const { return resolved_; }
+  /// The first step in which all tensors of all layers travel as in `step`: what is coded in one of them by a
+  /// CUDA graph may be coded by it in the other. -1 where the host takes part in the policy in some step: by
+  /// a guard, rows that are chosen, late blocks.
+  [[nodiscard]] int first_alike(int step, int branch) const;
   /// As in dit_exchange_call: equal for exchanges of equal sizes.
   [[nodiscard]] std::uint64_t layout_id(AttentionTensor tensor, int group, const ResolvedWire& resolved,
                                         WirePart part) const;
@@ -67,6 +71,8 @@ class WireRun {
   [[nodiscard]] std::uint64_t late_bytes_of(AttentionTensor tensor, int group) const;
   void resolve_layer(AttentionTensor tensor, int layer);
   [[nodiscard]] std::uint32_t number_of(std::vector<WireMode> by_level);
+  [[nodiscard]] bool needs_host() const;
+  [[nodiscard]] bool are_alike(int step, int other, int branch) const;
   [[nodiscard]] std::size_t index_of(AttentionTensor tensor, const TransferPlace& place) const;
 
   WirePlan plan_;

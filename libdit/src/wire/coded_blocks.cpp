@@ -98,6 +98,16 @@ void ExchangeMemory::put_back_sent(const Sent& kept) {
   sent_.ages = kept.ages;
 }
 
+void ExchangeMemory::Side::forget() {
+  for (std::vector<std::uint16_t>* const numbers : {&value, &ages}) std::ranges::fill(*numbers, 0);
+  for (std::vector<std::uint8_t>* const numbers : {&digits, &change}) std::ranges::fill(*numbers, 0);
+}
+
+void ExchangeMemory::forget() {
+  sent_.forget();
+  received_.forget();
+}
+
 CodedBlocks::CodedBlocks(ExchangeLayout layout, WireElement element, SampleRows rows)
     : layout_(std::move(layout)), element_(element), rows_(std::move(rows)) {}
 

@@ -50,6 +50,7 @@ class ExchangeMemory {
   };
   void keep_sent(Sent& kept) const;
   void put_back_sent(const Sent& kept);
+  void forget();  ///< as new
   /// Ages of received rows; empty when they are not kept.
   [[nodiscard]] std::span<const std::uint16_t> ages() const { return received_.ages; }
 
@@ -61,6 +62,7 @@ class ExchangeMemory {
     Side(std::span<const PeerBlock> blocks, std::span<const std::uint8_t> remembered,
          const MemoryOptions& options);
     [[nodiscard]] BlockMemory of(std::size_t peer, const MemoryOptions& options);
+    void forget();
 
     std::vector<Place> places;
     std::vector<std::uint16_t> value, ages;

@@ -13,6 +13,7 @@ typedef struct rank_job {
   int rank;
   dit_wire* wire;
   double worst;        /* relative L2 of what came, over all exchanges */
+  uint64_t bits;       /* a digest of what came */
   uint64_t slow_bytes; /* sent */
   uint64_t memory;
   double share;
@@ -39,6 +40,12 @@ static double distance(const float* came, const float* sent, size_t count) {
     whole += (double)sent[i] * (double)sent[i];
   }
   return whole > 0 ? sqrt(error / whole) : 0;
+}
+
+static uint64_t digest(uint64_t before, const void* bytes, size_t count) {
+  const unsigned char* byte = bytes;
+  for (size_t i = 0; i < count; ++i) before = (before ^ byte[i]) * 1099511628211U;
+  return before;
 }
 
 /* Queries before V: only once the rows are chosen. */
@@ -78,6 +85,7 @@ static void run_steps(rank_job* job, dit_transfer** transfers, const dit_rank_pa
         memset(target, 0xff, target_bytes);
         REQUIRE_OK(dit_transfer_start(transfers[order[i]], &call));
         REQUIRE_OK(dit_transfer_wait(transfers[order[i]]));
+        job->bits = digest(job->bits, target, target_bytes);
         const double now = distance(target, expected, target_bytes / sizeof(float));
         if (!(now <= job->worst)) job->worst = now;
       }
@@ -128,6 +136,11 @@ static void* run_rank(void* argument) {
   run_steps(job, transfers, &part);
   REQUIRE_OK(dit_session_totals(session, &after));
   job->slow_bytes = after.sent_bytes[1] - before.sent_bytes[1];
+  const uint64_t bits = job->bits;
+  job->bits = 0;
+  REQUIRE_OK(dit_wire_forget(wire, NULL)); /* another image */
+  run_steps(job, transfers, &part);
+  CHECK(job->bits == bits);
   CHECK(dit_wire_free(&wire) == DIT_ERROR_ARGUMENT); /* has transfers */
   int pays = 7;
   REQUIRE_OK(dit_wire_pays(wire, 1, 1e3, &pays)); /* a kilobyte a second: any coding pays that saves bytes */
@@ -195,6 +208,22 @@ static void test_policies(void) {
   }
 }
 
+/* Of "balanced" with four steps on one rank, where nothing is coded: all steps are alike. */
+static void test_steps_alike(dit_wire* wire) {
+  int first = 7;
+  for (int step = 0; step < 4; ++step) {
+    REQUIRE_OK(dit_wire_first_alike(wire, step, 0, &first));
+    CHECK(first >= 0 && first <= step);
+  }
+  CHECK(dit_wire_first_alike(wire, 4, 0, &first) == DIT_ERROR_ARGUMENT);
+  CHECK(strstr(dit_last_error(), "step = 4: expected 0 to 3") != NULL);
+  CHECK(dit_wire_first_alike(wire, 0, 0, NULL) == DIT_ERROR_ARGUMENT);
+  CHECK(dit_wire_first_alike(NULL, 0, 0, &first) == DIT_ERROR_ARGUMENT);
+  REQUIRE_OK(dit_wire_replayed(wire, 0));
+  CHECK(dit_wire_replayed(wire, 2) == DIT_ERROR_ARGUMENT);
+  CHECK(strstr(dit_last_error(), "branch = 2") != NULL);
+}
+
 /* Words for what is wrong, and order of calls. */
 static void test_misuse(void) {
   dit_session* session = NULL;
@@ -257,7 +286,12 @@ static void test_misuse(void) {
   CHECK(strstr(dit_last_error(), "layer = 3: expected 0 to 2") != NULL);
   call.layer = 2;
   REQUIRE_OK(dit_transfer_start(transfer, &call));
+  CHECK(dit_wire_forget(wire, NULL) == DIT_ERROR_ARGUMENT);
+  CHECK(strstr(dit_last_error(), "under way") != NULL);
   REQUIRE_OK(dit_transfer_wait(transfer));
+  REQUIRE_OK(dit_wire_forget(wire, NULL));
+  CHECK(dit_wire_forget(NULL, NULL) == DIT_ERROR_ARGUMENT);
+  test_steps_alike(wire);
   CHECK(dit_session_close(&session) == DIT_ERROR_ARGUMENT);
   REQUIRE_OK(dit_transfer_free(&transfer));
   CHECK(dit_session_close(&session) == DIT_ERROR_ARGUMENT); /* the wire */

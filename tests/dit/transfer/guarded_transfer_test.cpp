@@ -46,6 +46,7 @@ class Captured final : public TransferMemory {
   void copy(std::span<const std::byte> from, std::byte* to, void* stream) const override {
     host_.copy(from, to, stream);
   }
+  void clear(std::span<std::byte> bytes, void* stream) const override { host_.clear(bytes, stream); }
   void pack(std::span<const PeerBlock> peers, std::size_t element_bytes, const SourceTensor& tensor,
             const TransferBuffer& buffer, void* stream) const override {
     host_.pack(peers, element_bytes, tensor, buffer, stream);
@@ -128,6 +129,12 @@ class Ends {
     }
   }
   [[nodiscard]] CodedTransfer& transfer() { return *transfers_.front(); }
+  void forget() {
+    for (const auto& transfer : transfers_) transfer->forget(nullptr);
+  }
+  void have_travelled() {
+    for (const auto& transfer : transfers_) transfer->have_travelled(0);
+  }
 
   Captured memory;
 
@@ -191,6 +198,40 @@ TEST(GuardedTransfer, SpeaksOfNumbersThatAreNone) {
       });
     }
   }
+}
+
+// A second image has the bits of the first, wherever that one was left, also with late blocks under way.
+TEST(ForgottenTransfer, IsAsNew) {
+  for (const bool on_device : {false, true}) {
+    run_local_ranks(far_ranks(3), [&](ExchangeContext& context) {
+      for (int left = 0; left < kSteps; ++left) {
+        Ends ends(context, 0.1, on_device);
+        Outcome first, other, second;
+        for (int step = 0; step < kSteps; ++step) ends.step(step, first);
+        ends.forget();
+        for (int step = 0; step <= left; ++step) ends.step(step, other);
+        ends.forget();
+        for (int step = 0; step < kSteps; ++step) ends.step(step, second);
+        ASSERT_EQ(second, first) << "left behind step " << left << ", device " << on_device;
+      }
+    });
+  }
+}
+
+// What a replayed graph has sent does not come for the first time any more: without it a step goes as step 0.
+TEST(ForgottenTransfer, HasTravelledByAGraph) {
+  run_local_ranks(far_ranks(2), [&](ExchangeContext& context) {
+    Outcome first, replayed, as_first;
+    Ends ends(context, 0, true);
+    ends.step(4, first);
+    ends.forget();
+    ends.step(4, as_first);
+    ends.forget();
+    ends.have_travelled();
+    ends.step(4, replayed);
+    EXPECT_EQ(first, as_first);
+    EXPECT_NE(first, replayed);
+  });
 }
 
 TEST(GuardedTransfer, IsNotCaptured) {

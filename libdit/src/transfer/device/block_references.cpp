@@ -72,6 +72,15 @@ void BlockReferences::put_back_sent(const Sent& kept, void* stream) {
   }
 }
 
+void BlockReferences::forget(void* stream) {
+  memory_.clear(buffer_.span(), stream);
+  for (std::vector<BlockReference>* const side : {&sent_, &received_}) {
+    for (BlockReference& of : *side) {
+      of.ages = {};
+    }
+  }
+}
+
 void BlockReferences::count_ages(std::vector<std::uint64_t>& rows_by_age) const {
   for (const BlockReference& of : received_) {
     if (!counts_ages_ || of.parts.value == nullptr) {

@@ -42,6 +42,7 @@ class BlockReferences final : public BlockCoder::Memory {
   void keep_sent(Sent& kept, void* stream) const;
   void put_back_sent(const Sent& kept, void* stream);
 
+  void forget(void* stream) override;
   /// Waits for the device.
   void count_ages(std::vector<std::uint64_t>& rows_by_age) const override;
 

@@ -42,6 +42,10 @@ class CudaMemory final : public TransferMemory {
                "cudaMemcpyAsync");
   }
 
+  void clear(std::span<std::byte> bytes, void* stream) const override {
+    check_cuda(cudaMemsetAsync(bytes.data(), 0, bytes.size(), stream_of(stream)), "cudaMemsetAsync");
+  }
+
   void pack(std::span<const PeerBlock> peers, std::size_t element_bytes, const SourceTensor& tensor,
             const TransferBuffer& buffer, void* stream) const override {
     const std::vector<RowCopy> copies = row_copies(peers, element_bytes, tensor, buffer.size());
