@@ -56,7 +56,8 @@
  *
  * All ranks of a group call the operators of its exchanges in the same order. On a device they are put on the
  * caller's current stream (with side_stream their exchange on one of the exchange's, between start and
- * finish) and the host does not wait. Under graph capture nothing is allocated; exact policies only.
+ * finish) and the host does not wait. Under graph capture nothing is allocated; with a policy see
+ * dit_torch_record.
  *
  * Threads: ranks may be threads of one process, with names of their own for each. A group and its exchanges
  * are used by one thread at a time. Functions return a dit_status, DIT_OK is 0; dit_torch_last_error tells
@@ -71,7 +72,7 @@
 extern "C" {
 #endif
 
-#define DIT_TORCH_VERSION 9 /**< of this interface and of the operators' schemas */
+#define DIT_TORCH_VERSION 10 /**< of this interface and of the operators' schemas */
 
 /** What a group without MPI stands on; see dit/bootstrap.h. */
 struct dit_bootstrap;
@@ -186,6 +187,19 @@ DIT_API int dit_torch_begin_step(const char* exchange, int step, int branch);
  * results and compiled graphs stay good. A no-op for exact exchanges. */
 DIT_API int dit_torch_reset(const char* exchange);
 
+/** Of the pass that begins, as dit_torch_begin_step has told: passes of one `phase` do the same in this exchange,
+ * so that a CUDA graph of one may be replayed for the other. -1: not to be captured, as the host takes part in
+ * the policy. Local; alike on all ranks. */
+DIT_API int dit_torch_phase(const char* exchange, int* phase);
+/** From here to dit_torch_recorded starts are counted by themselves, and under a policy they may be captured:
+ * who does so replays in the same phase only. Local. */
+DIT_API int dit_torch_record(const char* exchange);
+/** The end of that. `failed`, on all ranks: nothing of it is replayed; what is under way is given up, and
+ * under a policy the exchange is made anew next. *recording: a number, -1 where nothing was started. Local. */
+DIT_API int dit_torch_recorded(const char* exchange, int failed, int* recording);
+/** What was recorded has been replayed: it is counted, and has travelled. Local. */
+DIT_API int dit_torch_replayed(const char* exchange, int recording);
+
 /** Facts about an exchange as JSON; at most `bytes` with the final zero. *length, which may be null, is its
  * full length. Local.
  *
@@ -193,6 +207,7 @@ DIT_API int dit_torch_reset(const char* exchange);
  *      "stores": true,              rows go right into the peers' targets
  *      "slots": 2, "side_stream": false,
  *      "started": [q, k, v, o],     transfers started since the exchange was made, without replays of graphs
+ *                                   that were not recorded
  *      "levels": [{"name": "node", "peers": 1, "sent_bytes": n, "full_bytes": n, "share": 1.0}, ...],
  *                                   sent by these to peers of the level; what exact ones would have sent; and
  *                                   the share of it that the policy sends over a run

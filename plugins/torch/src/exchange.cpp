@@ -97,12 +97,41 @@ void* Exchange::stream() const {
   return attention_.on_device() ? current_stream(attention_.torch_device()) : nullptr;
 }
 
-// What a policy remembers is chosen by the host, step by step.
-void Exchange::require_replayable(void* stream) const {
-  if (attention_.on_device() && !attention_.exact() && capture_of(stream) != 0)
+// How a policy codes is chosen by the host, step by step: who captures has to know of phase().
+void Exchange::require_recorded(void* stream) const {
+  if (attention_.on_device() && !attention_.exact() && !recording_.has_value() && capture_of(stream) != 0)
     throw std::invalid_argument("exchange \"" + name_ +
-                                "\" has a policy, and its stream is captured: expected "
-                                "policy \"exact\" for CUDA graphs");
+                                "\" has a policy, and its stream is captured: expected policy \"exact\" for "
+                                "CUDA graphs of your own (Python: enable(graphs=True) makes them)");
+}
+
+int Exchange::phase() const {
+  const bool seen = seen_[static_cast<std::size_t>(branch_)];
+  const int first = transfers_.first_alike(seen ? step_ : 0, branch_);
+  return first < 0 || attention_.exact() ? first : first * attention_.branches + branch_;
+}
+
+void Exchange::begin_recording() {
+  recording_ = Recording{};
+}
+
+int Exchange::end_recording(bool failed) {
+  const Recording done = std::exchange(recording_, std::nullopt).value_or(Recording{});
+  if (failed) restart();
+  if (failed || done.started == Recording{}.started) return -1;
+  recorded_.push_back(done);
+  return static_cast<int>(recorded_.size()) - 1;
+}
+
+void Exchange::note_replay(int recording) {
+  if (recording < 0 || static_cast<std::size_t>(recording) >= recorded_.size())
+    throw std::invalid_argument("recording = " + std::to_string(recording) + ": expected one of " +
+                                std::to_string(recorded_.size()) + " of exchange \"" + name_ + "\"");
+  const Recording& done = recorded_[static_cast<std::size_t>(recording)];
+  for (std::size_t what = 0; what < kTransfers; ++what) started_[what] += done.started[what];
+  for (std::size_t level = 0; level < kMostLevels; ++level) sent_[level] += done.sent[level];
+  seen_[static_cast<std::size_t>(branch_)] = true;
+  transfers_.note_replay(branch_);
 }
 
 at::Tensor Exchange::new_target(int what) {
@@ -113,7 +142,7 @@ at::Tensor Exchange::new_target(int what) {
 void Exchange::fill_call(Call& filled, int what, const at::Tensor& x, std::int64_t layer,
                          const Preparation& preparation, void* stream) {
   require_source(what, x);
-  require_replayable(stream);
+  require_recorded(stream);
   filled.prepare = to_prepare(preparation, attention_, what, transfers_.source(what));
   Pending& next = pending(what);
   if (next.under_way)
@@ -145,9 +174,17 @@ void Exchange::fill_call(Call& filled, int what, const at::Tensor& x, std::int64
 void Exchange::count_start(int what) {
   const auto at = static_cast<std::size_t>(what);
   ++started_[at];
+  if (recording_.has_value()) ++recording_->started[at];
+  seen_[static_cast<std::size_t>(branch_)] = true;
   pending(what).under_way = true;
-  if (!transfers_.stores() || what == DIT_GATHER_OUTPUT) return;
-  for (std::size_t level = 0; level < kMostLevels; ++level) sent_[level] += exact_bytes_[at][level];
+  if (transfers_.stores() && what != DIT_GATHER_OUTPUT) count_sent(exact_bytes_[at]);
+}
+
+void Exchange::count_sent(const LevelBytes& bytes) {
+  for (std::size_t level = 0; level < kMostLevels; ++level) {
+    sent_[level] += bytes[level];
+    if (recording_.has_value()) recording_->sent[level] += bytes[level];
+  }
 }
 
 void Exchange::run_start(int what, const dit_transfer_call& call) {
@@ -163,8 +200,7 @@ at::Tensor Exchange::run_finish(int what, void* stream) {
                                 "\": expected dit::start first");
   require_ok(attention_.on_device() ? dit_transfer_wait_stream(transfers_.of(what), stream)
                                     : dit_transfer_wait(transfers_.of(what)));
-  const LevelBytes sent = group_->newly_sent();
-  for (std::size_t level = 0; level < kMostLevels; ++level) sent_[level] += sent[level];
+  count_sent(group_->newly_sent());
   return std::exchange(done, {}).target;
 }
 
@@ -236,6 +272,7 @@ void Exchange::reset() {
   (void)group_->newly_sent();
   step_ = 0;
   branch_ = 0;
+  seen_ = {};
 }
 
 Names<Exchange>& exchanges() {

@@ -51,6 +51,15 @@ class Exchange {
   void restart();
   void begin_step(int step, int branch);
   void reset();  ///< collective
+  /// A number that passes share whose exchanges do the same: a CUDA graph of one may be replayed for the
+  /// other. -1: not to be captured.
+  [[nodiscard]] int phase() const;
+  /// What is started until end_recording() is counted by itself, and under a policy may be captured.
+  void begin_recording();
+  /// Of that: a number for note_replay(), -1 where nothing was started. `failed`: it will not be replayed,
+  /// and what is under way is given up.
+  int end_recording(bool failed);
+  void note_replay(int recording);
   [[nodiscard]] std::string report() const;
 
  private:
@@ -59,6 +68,11 @@ class Exchange {
     at::Tensor source, target;
     Preparation preparation;  ///< keeps its tensors
     bool under_way = false;
+  };
+  /// What a graph does in each replay.
+  struct Recording {
+    std::array<std::uint64_t, kTransfers> started{};
+    LevelBytes sent{};
   };
   /// A call, and what it points to.
   struct Call {
@@ -76,8 +90,9 @@ class Exchange {
   [[nodiscard]] at::Tensor run_finish(int what, void* stream);
   [[nodiscard]] void* stream() const;
   void give_up();  ///< what is under way
-  void require_replayable(void* stream) const;
+  void require_recorded(void* stream) const;
   void count_start(int what);
+  void count_sent(const LevelBytes& bytes);
 
   std::string name_;
   std::shared_ptr<Group> group_;
@@ -91,6 +106,9 @@ class Exchange {
   LevelBytes sent_{};
   int step_ = 0;
   int branch_ = 0;
+  std::array<bool, 2> seen_{};  ///< of each branch: something has travelled
+  std::optional<Recording> recording_;
+  std::vector<Recording> recorded_;
 };
 
 /// Of this process; never destroyed, as freeing is collective.

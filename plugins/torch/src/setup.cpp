@@ -193,6 +193,29 @@ int dit_torch_reset(const char* exchange) {
   return guarded(__func__, [&] { exchanges().get(name_of(exchange, "exchange"))->reset(); });
 }
 
+int dit_torch_phase(const char* exchange, int* phase) {
+  return guarded(__func__, [&] {
+    const auto of = exchanges().get(name_of(exchange, "exchange"));
+    required(phase, "phase") = of->phase();
+  });
+}
+
+int dit_torch_record(const char* exchange) {
+  return guarded(__func__, [&] { exchanges().get(name_of(exchange, "exchange"))->begin_recording(); });
+}
+
+int dit_torch_recorded(const char* exchange, int failed, int* recording) {
+  return guarded(__func__, [&] {
+    const auto of = exchanges().get(name_of(exchange, "exchange"));
+    required(recording, "recording") = of->end_recording(failed != 0);
+  });
+}
+
+int dit_torch_replayed(const char* exchange, int recording) {
+  return guarded(__func__,
+                 [&] { exchanges().get(name_of(exchange, "exchange"))->note_replay(recording); });
+}
+
 int dit_torch_report(const char* exchange, char* text, size_t bytes, size_t* length) {
   return guarded(__func__, [&] {
     const std::string full = exchanges().get(name_of(exchange, "exchange"))->report();

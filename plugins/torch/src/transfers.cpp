@@ -182,9 +182,27 @@ void Transfers::start_all(const std::byte* numbers, void* stream) const {
   for (const int what : kTogether) require_ok(dit_transfer_wait_stream(of(what), stream));
 }
 
+// Not where an exchange has failed on some rank: then ends may remember different things.
+bool Transfers::forget() {
+  void* const stream = attention_.on_device() ? current_stream(attention_.torch_device()) : nullptr;
+  const bool done = dit_wire_forget(wire_.get(), stream) == DIT_OK;
+  return group_.context().agree_on_error(done ? "" : dit_last_error()).empty();
+}
+
+int Transfers::first_alike(int step, int branch) const {
+  int first = 0;
+  if (wire_ != nullptr) require_ok(dit_wire_first_alike(wire_.get(), step, branch, &first));
+  return first;
+}
+
+void Transfers::note_replay(int branch) const {
+  if (wire_ != nullptr) require_ok(dit_wire_replayed(wire_.get(), branch));
+}
+
 void Transfers::reset() {
   if (wire_ == nullptr) return;
   const CurrentDevice current(attention_.memory_kind, attention_.device);
+  if (forget()) return;
   for (TransferHandle& transfer : transfers_) transfer.reset();
   wire_.reset();
   wire_ = make_wire(group_, attention_, layout_);

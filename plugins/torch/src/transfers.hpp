@@ -36,8 +36,13 @@ class Transfers {
   Transfers(const Transfers&) = delete;
   Transfers& operator=(const Transfers&) = delete;
 
-  /// Forgets what a policy remembers. Collective; nothing is under way.
+  /// Forgets what a policy remembers, behind what is in torch's current stream. Collective; nothing is under
+  /// way.
   void reset();
+  /// As of dit_wire_first_alike; 0 for exact transfers.
+  [[nodiscard]] int first_alike(int step, int branch) const;
+  /// A graph of starts of a branch was replayed.
+  void note_replay(int branch) const;
 
   [[nodiscard]] dit_transfer* of(int what) const { return transfers_[static_cast<std::size_t>(what)].get(); }
   /// Starts those of kTogether. call_of(what): the dit_transfer_call of each, asked in their order.
@@ -69,6 +74,7 @@ class Transfers {
 
  private:
   void make_transfers();
+  [[nodiscard]] bool forget();
   void learn_shapes();
   void make_slots();
   void bind();

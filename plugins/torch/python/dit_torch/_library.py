@@ -15,7 +15,7 @@ import torch
 
 from .processes import numbering
 
-VERSION = 9  # DIT_TORCH_VERSION
+VERSION = 10  # DIT_TORCH_VERSION
 IMAGE_FIRST, TEXT_REPLICATED = 1, 2  # dit_layout_flags
 ELEMENT_TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 MEMORY_KINDS = {"cpu": 0, "cuda": 1}
@@ -243,6 +243,22 @@ class Library:
 
     def reset(self, name: str) -> None:
         self._call("dit_torch_reset", name)
+
+    def phase(self, name: str) -> int:
+        found = ctypes.c_int()
+        self._call("dit_torch_phase", name, ctypes.byref(found))
+        return found.value
+
+    def record(self, name: str) -> None:
+        self._call("dit_torch_record", name)
+
+    def recorded(self, name: str, failed: bool) -> int:
+        recording = ctypes.c_int()
+        self._call("dit_torch_recorded", name, ctypes.c_int(failed), ctypes.byref(recording))
+        return recording.value
+
+    def replayed(self, name: str, recording: int) -> None:
+        self._call("dit_torch_replayed", name, ctypes.c_int(recording))
 
     def _text(self, function: str, name: str) -> str:
         length = ctypes.c_size_t(0)
