@@ -52,7 +52,7 @@ class Image:
 
 
 def lossy(name: str) -> bool:
-    return name.count(":") == 2 and not name.endswith(":exact")
+    return name.split(":")[2:3] not in ([], ["exact"])
 
 
 def case_of(options: argparse.Namespace) -> Case:

@@ -111,6 +111,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "uncompared": {"compare": False},  # inputs of a pass are not compared between ranks
     "branches": {"cfg_parallel": True},
     "auto": {"parallel": "auto"},
+    "graphs": {"graphs": True},
 }
 
 

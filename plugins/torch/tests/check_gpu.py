@@ -15,6 +15,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable
 
@@ -27,6 +28,7 @@ import dit_torch.group
 import endurance
 import gpu_alike
 import gpu_failure
+import gpu_graphs
 import gpu_models
 import gpu_policy
 import gpu_sage
@@ -350,8 +352,8 @@ def check_time(check: Check) -> None:
             times.setdefault(way + ", graph", []).append(timed(graphs[way], 10) / 10)
     table = {way: round(statistics.median(of), 1) for way, of in times.items()}
     check.facts["time_us"] = table
-    for way, time in table.items():
-        check.say(f"   {time:8.1f} us  {way}")
+    for way, microseconds in table.items():
+        check.say(f"   {microseconds:8.1f} us  {way}")
     del graphs
     check.free(name)
 
@@ -413,6 +415,7 @@ CHECKS = {
     "digests": gpu_alike.check_digests,
     "alike": gpu_alike.check_alike,
     "guided_graph": check_guided_graph,
+    "graphs": gpu_graphs.check_graphs,
     "failure": gpu_failure.check_failure,
     "images": check_images,
     "killed": check_killed,
@@ -428,8 +431,9 @@ def main() -> int:
     failed = []
     for name in given.only.split(","):
         try:
+            begin = time.monotonic()
             CHECKS[name](check)
-            check.say(f"passed  {name}")
+            check.say(f"passed  {name}, {time.monotonic() - begin:.1f} s")
         except Exception:
             failed.append(name)
             traceback.print_exc()

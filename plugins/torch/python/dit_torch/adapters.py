@@ -35,8 +35,8 @@ class Adapters:
         others = not same or any(configs[name] is not self._configs[name] for name in configs)
         if again or others:
             self._configs = dict(configs)
-            self._layers = [module for module in every_module(self.model) if _is_layer(module)]
-        now = [_state(layer) for layer in self._layers]
+            self._layers = [module for module in every_module(self.model) if is_adapter(module)]
+        now = [state_of_adapter(layer) for layer in self._layers]
         if now == self._known and not others:
             return False, False
         fused = [state[1] for state in now] != [state[1] for state in self._known]
@@ -63,11 +63,11 @@ def every_module(model: nn.Module) -> list[nn.Module]:
     return list(found)
 
 
-def _is_layer(module: Any) -> bool:
+def is_adapter(module: Any) -> bool:
     return "base_layer" in module._modules and isinstance(getattr(module, "merged_adapters", None), list)
 
 
-def _state(layer: Any) -> tuple[Any, ...]:
+def state_of_adapter(layer: Any) -> tuple[Any, ...]:
     """Without copies, as it is looked at in each pass."""
     scales = getattr(layer, "scaling", {})  # not all kinds have some
     return scales, layer.merged_adapters, layer._active_adapter, layer._disable_adapters

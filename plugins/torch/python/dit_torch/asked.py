@@ -18,6 +18,7 @@ from .parallel import SCHEDULES
 from .plans import planned_classes
 from .policy import STATELESS, check_policy
 from .processors import Family, family_of, processors_of, supported
+from .replayable import check_graphs
 from .steps import steps_of
 
 MOST_BRANCHES = 2
@@ -53,6 +54,7 @@ def ask(
     compare: Any,
     plan: Any,
     verify: Any,
+    graphs: Any,
 ) -> Asked:
     """Raises where it is wrong."""
     if not isinstance(model, nn.Module):
@@ -69,7 +71,13 @@ def ask(
             f"parallel = {parallel!r}, cfg_parallel = {cfg_parallel!r}: expected one of "
             f"{', '.join(PARALLEL)}, the first of them with cfg_parallel"
         )
-    flags = {"cfg_parallel": cfg_parallel, "adapt": adapt, "compare": compare, "verify": verify}
+    flags = {
+        "cfg_parallel": cfg_parallel,
+        "adapt": adapt,
+        "compare": compare,
+        "verify": verify,
+        "graphs": graphs,
+    }
     for name, flag in flags.items():
         if not isinstance(flag, bool):
             raise ValueError(f"{name} = {flag!r}: expected True or False")
@@ -86,6 +94,8 @@ def ask(
     if policy == SAGE:
         sage.check(device_of(model), family.model, any(map(callable, family.processors.values())))
     refuse_others(model, group.whole, cfg_parallel)
+    if graphs:
+        check_graphs(model, group)
     originals = processors_of(model)
     makers = _makers(model, family, originals)
     most = MOST_BRANCHES if branches is None else branches
@@ -104,6 +114,7 @@ def ask(
         "compare": compare,
         "plan": None if plan is None else list(map(text_of, plan)),
         "verify": verify,
+        "graphs": graphs,
         "timeout_seconds": float(timeout),
     }
     no_halves = "" if cfg_parallel else 'parallel = "ulysses"'

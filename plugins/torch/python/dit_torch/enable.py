@@ -18,6 +18,7 @@ from .asked import Asked, ask, device_of, is_positive
 from .cfg_parallel import GuidanceBranches
 from .entries import Entry, Plan
 from .exchanges import Exchanges
+from .graphs import Graphs
 from .group import Group, give, take
 from .halves import Halves
 from .inputs import Inputs
@@ -50,6 +51,7 @@ class Enabled(NotCopied):
     guidance: GuidanceBranches | str  # of ranks that may be halved; else why they are not
     inputs: Inputs | None  # None: they are not compared
     passes: Passes
+    graphs: Graphs | None  # None: passes are not captured
     left: weakref.finalize[..., nn.Module]  # notes a transformer that is gone without disable()
     times: Times | None = field(default=None, init=False)  # of the last trace()
 
@@ -94,6 +96,7 @@ def enable(
     compare: bool = True,
     plan: Sequence[Entry] | None = None,
     verify: bool = False,
+    graphs: bool = False,
 ) -> nn.Module:
     """Splits a diffusers transformer's tokens between the ranks of a group. Collective. Every rank calls the
     transformer (or the pipeline that it is in) with the same inputs and gets the same, whole output.
@@ -121,6 +124,8 @@ def enable(
         where something differs all of them get an error. False: who has made sure otherwise
     :param plan: of a model that there is none for, or another one: see docs/torch.md
     :param verify: the first pass is computed on each rank alone, too, and has to give the same
+    :param graphs: passes on GPUs go as CUDA graphs, from the third of their sizes on: one launch where the
+        host would take longer than the GPU. Hooks of your own within the transformer do not run in replays
     :return: the transformer
     """
     model = plain(transformer)
@@ -145,6 +150,7 @@ def enable(
                 compare,
                 plan,
                 verify,
+                graphs,
             ),
         )
         family, branches, originals = asked.family, asked.branches, asked.originals
@@ -185,11 +191,19 @@ def enable(
         handles.append(varying)
         watch = Watch(passes, ours, hooks, varying, inputs, whole, cfg_parallel)
         handles.append(model.register_forward_pre_hook(watch, with_kwargs=True))
+        captured = None
+        if graphs:
+            captured = Graphs(model, split)
+            handles.append(captured)
+            captured.watch()
+            passes.remembers(captured.forget)
         verification = None
         if verify and whole.size > 1:
             alone = functools.partial(unsplit, model, hooks, originals, ours)
             verification = Verify(model, whole, alone)
             handles.append(verification)
+        if captured is not None:
+            captured.surround()
         guidance = None
         if halves is not None:
             guidance = GuidanceBranches(model, split, halves, inputs, family.splits_samples)
@@ -214,7 +228,19 @@ def enable(
         left.atexit = False
         choice = guidance or asked.no_halves
         this = Enabled(
-            split, family, plan, handles, originals, ours, follower, whole, choice, inputs, passes, left
+            split,
+            family,
+            plan,
+            handles,
+            originals,
+            ours,
+            follower,
+            whole,
+            choice,
+            inputs,
+            passes,
+            captured,
+            left,
         )
         setattr(model, _STATE, this)
         undo.pop_all()

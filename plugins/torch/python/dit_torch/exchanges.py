@@ -7,7 +7,7 @@ import logging
 import math
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -125,6 +125,8 @@ class Exchanges:
         self.longest_fast, self.shortest_slow = -1, sys.maxsize  # bytes of a layer's that were timed
         self.made: dict[Key, str] = {}  # their names
         self._captured: set[Key] = set()  # whose memory CUDA graphs know: they stay
+        self.closed = 0  # how often all of them were freed
+        self._recorded = False
         self._opened = group.opened  # when they were made
         self.at = (0, 0)  # step and branch
         self.freed = Traffic()
@@ -230,6 +232,8 @@ class Exchanges:
             library.make_exchange(name, self.group.name, attention)
             if not self.exact:
                 library.begin_step(name, *self.at)
+            if self._recorded:
+                library.record(name)
         return name
 
     def _within_budget(self, name: str, shape: str, attention: _library.Attention) -> bool:
@@ -411,5 +415,44 @@ class Exchanges:
 
     def close(self) -> None:
         """Collective."""
+        self.closed += 1
         for key in list(self.made):
             self._free(key)
+
+    def has(self, names: Iterable[str]) -> bool:
+        return set(names) <= set(self.made.values())
+
+    def phase(self, name: str) -> int:
+        """Passes of one do the same in an exchange; -1: not to be captured."""
+        return 0 if self.group.library is None else self.group.library.phase(name)
+
+    @torch.compiler.disable
+    def begin_recording(self) -> None:
+        """Of all that starts until end_recording(). What is captured is one."""
+        self._recorded = True
+        for name in self.made.values():
+            if self.group.library is not None:
+                self.group.library.record(name)
+
+    def end_recording(self, failed: bool = False) -> dict[str, int]:
+        """Numbers for note_replay(), of the exchanges that had something to do, in the order in which they
+        are kept.
+
+        :param failed: on all ranks: nothing of it is replayed. Collective then
+        """
+        self._recorded = False
+        library = self.group.library
+        if library is None:
+            return {}
+        used = {name: library.recorded(name, failed) for name in self.made.values()}
+        if failed and not self.exact:
+            self.make_anew()
+        return {name: number for name, number in used.items() if number >= 0}
+
+    def note_replay(self, name: str, recording: int) -> None:
+        if self.group.library is not None:
+            self.group.library.replayed(name, recording)
+
+    def release(self, names: set[str]) -> None:
+        """No graph knows their memory any more."""
+        self._captured = {key for key in self._captured if self.made.get(key) not in names}

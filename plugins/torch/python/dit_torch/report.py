@@ -37,6 +37,7 @@ class Report:
     off: dict[str, str] = field(default_factory=dict)  # shapes for which the policy is off, and why
     begun: int = 0  # images by the last passes, each one: a policy makes nothing of what was sent before
     times: Times | None = None  # of what trace() saw last
+    graphs: str = ""  # how many passes went as CUDA graphs; "": none are captured
     ranks_differ: bool = False  # found in the last passes, or in replays of a graph; the next pass says what
 
     @property
@@ -69,6 +70,8 @@ class Report:
         held = (self.parameter_bytes + self.buffer_bytes, self.activation_bytes, self.exchange_bytes)
         weights, activations, exchange = (f"{one / 2**20:.1f} MiB" for one in held)
         lines.append(f"  memory: {weights} weights, about {activations} activations, {exchange} exchange")
+        if self.graphs:
+            lines.append(f"  CUDA graphs: {self.graphs}")
         if self.ranks_differ:
             lines.append("  ranks were given different things: results are NaN, and the next pass says why")
         if self.times is not None:
@@ -129,5 +132,6 @@ def report(transformer: nn.Module) -> Report:
         off={shape: words for one in exchanges for shape, words in one.off.items()},
         begun=0 if this.follower is None else this.follower.begun,
         times=this.times,
+        graphs="" if this.graphs is None else str(this.graphs.counts),
         ranks_differ=this.inputs is not None and this.inputs.seen(),
     )
