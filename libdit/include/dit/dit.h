@@ -229,11 +229,12 @@ DIT_API dit_status dit_wire_text(const dit_wire* wire, char* text, size_t bytes,
 DIT_API dit_status dit_wire_share(const dit_wire* wire, int level, double* share);
 /** Forgets what its transfers have sent and received, as for another image: every layer and branch comes for
  * the first time again. On all ranks between the same starts, when none of the transfers is under way and
- * none has failed. `stream`: of tensors on a device; done behind what is in it. Null for host memory. Local. */
+ * none has failed. `stream`: of tensors on a device; done behind what is in it. Null for host memory. Local.
+ */
 DIT_API dit_status dit_wire_forget(dit_wire* wire, void* stream);
 /** CUDA graphs of starts: *first is the first step whose exchanges are those of `step`, so that what was
- * captured in one of them may be replayed in the other, by all ranks. In a layer that comes for the first time
- * step 0 counts. -1: not to be captured, as the host takes part (guards, V-Major, "rows", "late"). */
+ * captured in one of them may be replayed in the other, by all ranks. In a layer that comes for the first
+ * time step 0 counts. -1: not to be captured, as the host takes part (guards, V-Major, "rows", "late"). */
 DIT_API dit_status dit_wire_first_alike(const dit_wire* wire, int step, int branch, int* first);
 /** A graph of starts of all layers of a branch was replayed: none of them comes for the first time any more.
  * Local. */

@@ -187,15 +187,16 @@ DIT_API int dit_torch_begin_step(const char* exchange, int step, int branch);
  * results and compiled graphs stay good. A no-op for exact exchanges. */
 DIT_API int dit_torch_reset(const char* exchange);
 
-/** Of the pass that begins, as dit_torch_begin_step has told: passes of one `phase` do the same in this exchange,
- * so that a CUDA graph of one may be replayed for the other. -1: not to be captured, as the host takes part in
- * the policy. Local; alike on all ranks. */
+/** Of the pass that begins, as dit_torch_begin_step has told: passes of one `phase` do the same in this
+ * exchange, so that a CUDA graph of one may be replayed for the other. -1: not to be captured, as the host
+ * takes part in the policy. Local; alike on all ranks. */
 DIT_API int dit_torch_phase(const char* exchange, int* phase);
 /** From here to dit_torch_recorded starts are counted by themselves, and under a policy they may be captured:
  * who does so replays in the same phase only. Local. */
 DIT_API int dit_torch_record(const char* exchange);
 /** The end of that. `failed`, on all ranks: nothing of it is replayed; what is under way is given up, and
- * under a policy the exchange is made anew next. *recording: a number, -1 where nothing was started. Local. */
+ * under a policy the exchange is made anew next. *recording: a number, -1 where nothing was started. Local.
+ */
 DIT_API int dit_torch_recorded(const char* exchange, int failed, int* recording);
 /** What was recorded has been replayed: it is counted, and has travelled. Local. */
 DIT_API int dit_torch_replayed(const char* exchange, int recording);

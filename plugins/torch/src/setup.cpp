@@ -212,8 +212,7 @@ int dit_torch_recorded(const char* exchange, int failed, int* recording) {
 }
 
 int dit_torch_replayed(const char* exchange, int recording) {
-  return guarded(__func__,
-                 [&] { exchanges().get(name_of(exchange, "exchange"))->note_replay(recording); });
+  return guarded(__func__, [&] { exchanges().get(name_of(exchange, "exchange"))->note_replay(recording); });
 }
 
 int dit_torch_report(const char* exchange, char* text, size_t bytes, size_t* length) {

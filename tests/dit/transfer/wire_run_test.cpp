@@ -49,9 +49,9 @@ TEST(WireRun, NamesTheFirstStepThatCodesAlike) {
       R"({"mode": "residual int8"}, {"mode": "residual int2", "steps": [4, -1], "layers": [1, 1]},)"
       R"({"mode": "fp8", "branch": 1, "tensors": ["k"]}, {"mode": "skip", "steps": [6, -1], "every": 3},)"
       R"({"mode": "int8", "tokens": "text", "steps": [2, 9]})");
-  for (const std::string& policy : {std::string("exact"), std::string("fp8"), std::string("fine"),
-                                    std::string("good"), std::string("balanced"), std::string("fast"),
-                                    std::string("draft"), rules}) {
+  for (const std::string& policy :
+       {std::string("exact"), std::string("fp8"), std::string("fine"), std::string("good"),
+        std::string("balanced"), std::string("fast"), std::string("draft"), rules}) {
     for (const int steps : {1, 2, 7, 28, 50}) {
       on_far_ranks(policy, steps, [&](const WireRun& run) {
         for (int branch = 0; branch < 2; ++branch) {
