@@ -4,6 +4,7 @@ on GPUs check_gpu.py compares."""
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,7 +22,7 @@ import needs
 import ranks
 import tiny
 from dit_torch.graphs import Graphs
-from dit_torch.replayable import state_of
+from dit_torch.replayable import _caches_of, hooked, state_of
 from operator_cases import Case, make, source
 
 
@@ -232,10 +233,36 @@ def test_a_graph_notices_what_it_was_captured_of() -> None:
         lambda: setattr(model.transformer_blocks[0].attn, "to_q", nn.Linear(64, 64)),
         lambda: setattr(model.transformer_blocks[0].attn.processor, "_attention_backend", "native"),
         lambda: model.train(),
+        lambda: setattr(model.transformer_blocks[0], "kept", [torch.zeros(2)]),
+        lambda: model.transformer_blocks[0].kept.append(torch.zeros(2)),
     ]
     for number, change in enumerate(changes):
         change()
         before, known = known, state_of(model)
         assert known != before, f"change {number}"
+    model.train(False)
+    model.enable_layerwise_casting(storage_dtype=torch.bfloat16, compute_dtype=torch.float32)
+    assert "layerwise casting" in hooked(model)
+    known = state_of(model)
     layer.weight.data.mul_(2)  # other numbers are read in each replay
     assert state_of(model) == known
+
+
+def test_a_graph_notices_what_a_full_cache_lets_go() -> None:
+    class Table(nn.Module):
+        @functools.lru_cache(maxsize=2)  # noqa: B019  as diffusers has it
+        def of(self, size: int) -> Tensor:
+            return torch.zeros(size)
+
+    table = Table()
+    assert len(_caches_of(Table)) == 1
+    table.of(1)
+    known = state_of(table)
+    table.of(1)
+    assert state_of(table) == known
+    table.of(2)
+    known = state_of(table)
+    table.of(1)
+    assert state_of(table) == known
+    table.of(3)  # that of 2 is gone
+    assert state_of(table) != known

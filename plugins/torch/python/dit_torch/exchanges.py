@@ -426,6 +426,10 @@ class Exchanges:
         """Passes of one do the same in an exchange; -1: not to be captured."""
         return 0 if self.group.library is None else self.group.library.phase(name)
 
+    def first_phase(self, name: str) -> int:
+        """That of a pass that was the first to an exchange."""
+        return self.phase(name) % self.branches if self.phase(name) >= 0 else -1
+
     @torch.compiler.disable
     def begin_recording(self) -> None:
         """Of all that starts until end_recording(). What is captured is one."""

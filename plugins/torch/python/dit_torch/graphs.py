@@ -23,7 +23,7 @@ from torch.utils import _pytree as pytree
 from .exchanges import Exchanges
 from .parallel import Parallel
 from .patch import Patch, no_graph_alone
-from .replayable import SIMPLE, fact, state_of, surroundings, why_not
+from .replayable import SIMPLE, fact, hooked, state_of, surroundings, why_not
 
 logger = logging.getLogger("dit_torch")
 MOST = 4  # sizes whose graphs are kept: of both branches of guidance, and of two pictures
@@ -53,7 +53,8 @@ class _Pass:
 
     key: Hashable
     sizes: _Sizes
-    phases: Phases | None  # None: not known before the first one
+    phases: Phases | None  # None: of the first one they are known behind it
+    before: dict[str, int]  # then: those of the exchanges that there were
     args: Any
     kwargs: Any
 
@@ -81,6 +82,7 @@ class Graphs:
         self._sizes: dict[Hashable, _Sizes] = {}  # the last one was used last
         self._not_captured: dict[Hashable, str] = {}  # why
         self._state: list[Any] = []
+        self._hooked = ""  # why no pass is captured, as long as the state is this one
         self._closed: list[int] = []
         self._whole: Hashable = None  # what the transformer was given, before inputs are split
         self._pool: Any = None
@@ -118,6 +120,7 @@ class Graphs:
             self._not_captured.clear()
             self.forget()
             self._state = state
+            self._hooked = hooked(self.model)
         leaves, form = pytree.tree_flatten((args, kwargs))
         self._whole = (str(form), *map(fact, leaves))
 
@@ -159,12 +162,14 @@ class Graphs:
             self._closed = closed
         leaves, form = pytree.tree_flatten((args, kwargs))
         key = (self.parallel.group.name, self._whole, surroundings(), str(form), *map(fact, leaves))
-        self.counts.why_not = self._not_captured.get(key) or why_not(leaves)
+        self.counts.why_not = self._hooked or self._not_captured.get(key) or why_not(leaves)
         if self.counts.why_not:
             return None
         sizes = self._sizes_of(key, leaves)
-        phases = None
-        if sizes.exchanges is not None:
+        phases, before = None, {}
+        if sizes.exchanges is None:
+            before = {name: self._exchanges.phase(name) for name in self._exchanges.made.values()}
+        else:
             phases = tuple(self._exchanges.phase(name) for name in sizes.exchanges)
             if -1 in phases:
                 self._give_up(key, f"the host takes part in policy {self._exchanges.policy}")
@@ -172,7 +177,7 @@ class Graphs:
         for own, x in zip(sizes.given, leaves, strict=True):
             if isinstance(x, Tensor):
                 own.copy_(x)
-        return _Pass(key, sizes, phases, *pytree.tree_unflatten(sizes.given, form))
+        return _Pass(key, sizes, phases, before, *pytree.tree_unflatten(sizes.given, form))
 
     def _sizes_of(self, key: Hashable, leaves: list[Any]) -> _Sizes:
         sizes = self._sizes.pop(key, None)
@@ -186,12 +191,11 @@ class Graphs:
 
     @torch.compiler.disable
     def _note(self, this: _Pass) -> None:
-        """Of a pass that has gone by itself. The first one of its sizes begins an image, in phase 0, or has
-        made its exchanges, to which it was the first."""
+        """Of a pass that has gone by itself."""
         used = self._exchanges.end_recording()
         if this.phases is None:
             this.sizes.exchanges = list(used)
-            this.phases = tuple(0 for _ in used)
+            this.phases = tuple(this.before.get(name, self._exchanges.first_phase(name)) for name in used)
         this.sizes.seen.add(this.phases)
 
     @no_graph_alone
@@ -259,6 +263,8 @@ class Graphs:
         dropped = self._sizes.pop(key)
         if not dropped.graphs:
             return
+        if not any(sizes.graphs for sizes in self._sizes.values()):
+            self._pool = None  # it ends with its last graph
         torch.cuda.synchronize()  # one of them may be replayed now
         used = {name for sizes in self._sizes.values() if sizes.graphs for name in sizes.exchanges or ()}
         for way in self.parallel.ways:

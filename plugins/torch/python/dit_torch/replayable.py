@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable
 from typing import Any
 
@@ -54,22 +55,59 @@ def _on_device(x: Tensor) -> bool:
 
 
 def state_of(model: nn.Module) -> list[Any]:
-    """What a graph would not notice: other modules, tensors elsewhere, adapters, kernels."""
+    """What a graph would not notice: other modules, tensors elsewhere, adapters, kernels, and caches that may
+    have let go of what it reads."""
     state: list[Any] = []
+    types: set[type] = set()
     for module in every_module(model):
         own = module.__dict__
-        state += (module, module.training, own.get("_compiled_call_impl"))
+        state += (module, module.training, own.get("_compiled_call_impl"), _hooks_of(own), "_hf_hook" in own)
         for tensors in (module._parameters, module._buffers):
             state += [None if x is None else _place_of(x) for x in tensors.values()]
+        if not type(module).__module__.startswith("torch.nn"):
+            types.add(type(module))
+            state += [_places(x) for x in own.values() if isinstance(x, (Tensor, list, tuple))]
         if is_adapter(module):
             state.append(str(state_of_adapter(module)))
         if "processor" in own:
             state += (own["processor"], getattr(own["processor"], "_attention_backend", None))
+    state += [_let_go(cache) for cls in sorted(types, key=str) for cache in _caches_of(cls)]
     return state
 
 
 def _place_of(x: Tensor) -> int:
     return x.data_ptr() if type(x) in (Tensor, nn.Parameter) else id(x)
+
+
+def _places(x: Any) -> Any:
+    """Of a tensor that a module computes once, or of a list of them."""
+    return _place_of(x) if isinstance(x, Tensor) else [_place_of(one) for one in x if isinstance(one, Tensor)]
+
+
+@functools.cache
+def _caches_of(cls: type) -> list[Any]:
+    """functools' caches of methods: rotary embeddings by sizes are kept in such."""
+    return [one for name in dir(cls) if hasattr(one := getattr(cls, name, None), "cache_info")]
+
+
+def _let_go(cache: Any) -> int:
+    """How often a full cache has taken something else."""
+    info = cache.cache_info()
+    return info.misses if info.currsize == info.maxsize else 0
+
+
+def _hooks_of(own: dict[str, Any]) -> int:
+    """Of diffusers', on a module."""
+    return len(own["_diffusers_hook"].hooks) if "_diffusers_hook" in own else 0
+
+
+def hooked(model: nn.Module) -> str:
+    """What replays would not run, in words; "" where there is nothing."""
+    for name, module in model.named_modules():
+        own: dict[str, Any] = module.__dict__
+        if (name and "_hf_hook" in own) or _hooks_of(own):
+            return f"{name or 'the transformer'} has a hook of an offload, a cache or layerwise casting"
+    return ""
 
 
 def check_graphs(model: nn.Module, group: Group) -> None:
@@ -82,10 +120,5 @@ def check_graphs(model: nn.Module, group: Group) -> None:
                 f"graphs = True, {name} is a {type(x).__name__} on {x.device}: expected parameters that stay "
                 "on the GPU"
             )
-    for name, module in model.named_modules():
-        own: dict[str, Any] = module.__dict__
-        if (name and "_hf_hook" in own) or ("_diffusers_hook" in own and own["_diffusers_hook"].hooks):
-            raise ValueError(
-                f"graphs = True, {name or 'the transformer'} has hooks of an offload or a cache: expected "
-                "none, as replays would not run them"
-            )
+    if words := hooked(model):
+        raise ValueError(f"graphs = True, {words}: expected none, as replays would not run it")
