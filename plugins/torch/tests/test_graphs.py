@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 import dit_torch
@@ -197,6 +198,33 @@ def test_what_cannot_be_captured_goes_by_itself(policy: str) -> None:
     for number, (one, other) in enumerate(zip(found, right, strict=True)):
         # Where a capture fails what was sent is forgotten: the rest of that image differs.
         assert (policy != "exact" and number in (0, 4, 6)) or (one == other).all(), f"image {number}"
+
+
+def _changes_alone() -> list[str]:
+    """One rank's weights come to lie elsewhere: what all ranks are told, and that they go on."""
+    model = tiny.flux(4)
+    told = []
+    with _graphs_on_hosts():
+        dit_torch.enable(model, graphs=True)
+        right = [_output(model, tiny.flux_inputs()) for _ in range(4)][-1]
+        if dist.get_rank() == 1:
+            model.proj_out.weight.data = model.proj_out.weight.data.clone()
+        try:
+            _output(model, tiny.flux_inputs())
+        except ValueError as error:
+            told.append(str(error))
+        for _ in range(4):
+            assert torch.equal(_output(model, tiny.flux_inputs()), right)
+        told.append(dit_torch.report(model).graphs)
+        dit_torch.disable(model)
+    return told
+
+
+@needs.LIBRARY
+def test_a_rank_that_captures_alone_is_named() -> None:
+    for words, counts in ranks.run(2, _changes_alone):
+        assert "how often weights, modules or caches have changed (graphs = True)" in words, words
+        assert counts == "6 of 8 passes replayed, 2 captured"
 
 
 def _others() -> list[str]:

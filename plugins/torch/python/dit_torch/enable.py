@@ -187,16 +187,18 @@ def enable(
         passes = Passes(split, groups)
         if inputs is not None:
             passes.remembers(inputs.forget)
-        varying = VaryingSizes(model, plan, split)
-        handles.append(varying)
-        watch = Watch(passes, ours, hooks, varying, inputs, whole, cfg_parallel)
-        handles.append(model.register_forward_pre_hook(watch, with_kwargs=True))
         captured = None
         if graphs:
             captured = Graphs(model, split)
             handles.append(captured)
             captured.watch()
-            passes.remembers(captured.forget)
+            passes.remembers(captured.begin_anew)
+            if inputs is not None:
+                inputs.also = captured.facts
+        varying = VaryingSizes(model, plan, split)
+        handles.append(varying)
+        watch = Watch(passes, ours, hooks, varying, inputs, whole, cfg_parallel)
+        handles.append(model.register_forward_pre_hook(watch, with_kwargs=True))
         verification = None
         if verify and whole.size > 1:
             alone = functools.partial(unsplit, model, hooks, originals, ours)

@@ -82,6 +82,7 @@ class Graphs:
         self._sizes: dict[Hashable, _Sizes] = {}  # the last one was used last
         self._not_captured: dict[Hashable, str] = {}  # why
         self._state: list[Any] = []
+        self._states = 0
         self._hooked = ""  # why no pass is captured, as long as the state is this one
         self._closed: list[int] = []
         self._whole: Hashable = None  # what the transformer was given, before inputs are split
@@ -89,7 +90,7 @@ class Graphs:
         self._handles: list[Any] = []
 
     def watch(self) -> None:
-        """From here on what graphs are captured of is looked at, before all hooks that come after."""
+        """From here on what graphs are captured of is looked at, before all else of a pass."""
         hook = self.model.register_forward_pre_hook(self._look, with_kwargs=True)
         self._handles.append(hook)
 
@@ -102,6 +103,15 @@ class Graphs:
             handle.remove()
         self._handles.clear()
         self.forget()
+
+    def facts(self) -> dict[str, str]:
+        """A rank that captures alone would wait for the others."""
+        return {"how often weights, modules or caches have changed (graphs = True)": str(self._states)}
+
+    def begin_anew(self) -> None:
+        """After a failure, on all ranks."""
+        self.forget()
+        self._states = 0
 
     def forget(self) -> None:
         """All graphs."""
@@ -119,7 +129,7 @@ class Graphs:
         if state != self._state:
             self._not_captured.clear()
             self.forget()
-            self._state = state
+            self._state, self._states = state, self._states + 1
             self._hooked = hooked(self.model)
         leaves, form = pytree.tree_flatten((args, kwargs))
         self._whole = (str(form), *map(fact, leaves))

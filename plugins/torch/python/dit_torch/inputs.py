@@ -11,6 +11,7 @@ there, and the next one says why; it waits for no more than the beginning of the
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -64,6 +65,7 @@ class Inputs:
         self._noted: Noted | None = None
         self._verdict: Verdict | None = None
         self._weights.compare(group)
+        self.also: Callable[[], dict[str, str]] = dict  # what else has to be alike when a pass begins
         _all[number] = self
 
     def take(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -102,6 +104,7 @@ class Inputs:
         self._passes += 1
         facts = {name: Fact(words) for name, words in given.facts().items()}
         facts["the number of passes"] = Fact(str(self._passes))
+        facts |= {name: Fact(words) for name, words in self.also().items()}
         here = {name: one for name, one in given.tensors.items() if one.device == x.device}
         others = {name: one for name, one in given.tensors.items() if name not in here and not one.is_meta}
         for name, bits in zip(others, digests_on_host(list(others.values())), strict=True):
