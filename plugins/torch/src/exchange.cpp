@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
@@ -48,6 +49,7 @@ Exchange::Exchange(std::string name, std::shared_ptr<Group> group, const dit_tor
       transfers_(*group_, attention_),
       slots_(attention_, transfers_),
       exact_bytes_(bytes_of_exact(*group_, transfers_, attention_.element_bytes())) {
+  seen_.resize(static_cast<std::size_t>(attention_.branches));
   (void)group_->newly_sent();  // by the set-up
 }
 
@@ -106,7 +108,7 @@ void Exchange::require_recorded(void* stream) const {
 }
 
 int Exchange::phase() const {
-  const bool seen = seen_[static_cast<std::size_t>(branch_)];
+  const bool seen = seen_[static_cast<std::size_t>(branch_)] != 0;
   const int first = transfers_.first_alike(seen ? step_ : 0, branch_);
   return first < 0 || attention_.exact() ? first : first * attention_.branches + branch_;
 }
@@ -117,7 +119,11 @@ void Exchange::begin_recording() {
 
 int Exchange::end_recording(bool failed) {
   const Recording done = std::exchange(recording_, std::nullopt).value_or(Recording{});
-  if (failed) restart();
+  if (failed) {
+    restart();
+    for (std::size_t what = 0; what < kTransfers; ++what) started_[what] -= done.started[what];
+    for (std::size_t level = 0; level < kMostLevels; ++level) sent_[level] -= done.sent[level];
+  }
   if (failed || done.started == Recording{}.started) return -1;
   recorded_.push_back(done);
   return static_cast<int>(recorded_.size()) - 1;
@@ -130,7 +136,7 @@ void Exchange::note_replay(int recording) {
   const Recording& done = recorded_[static_cast<std::size_t>(recording)];
   for (std::size_t what = 0; what < kTransfers; ++what) started_[what] += done.started[what];
   for (std::size_t level = 0; level < kMostLevels; ++level) sent_[level] += done.sent[level];
-  seen_[static_cast<std::size_t>(branch_)] = true;
+  seen_[static_cast<std::size_t>(branch_)] = 1;
   transfers_.note_replay(branch_);
 }
 
@@ -175,7 +181,7 @@ void Exchange::count_start(int what) {
   const auto at = static_cast<std::size_t>(what);
   ++started_[at];
   if (recording_.has_value()) ++recording_->started[at];
-  seen_[static_cast<std::size_t>(branch_)] = true;
+  seen_[static_cast<std::size_t>(branch_)] = 1;
   pending(what).under_way = true;
   if (transfers_.stores() && what != DIT_GATHER_OUTPUT) count_sent(exact_bytes_[at]);
 }
@@ -272,7 +278,7 @@ void Exchange::reset() {
   (void)group_->newly_sent();
   step_ = 0;
   branch_ = 0;
-  seen_ = {};
+  std::ranges::fill(seen_, std::uint8_t{0});
 }
 
 Names<Exchange>& exchanges() {

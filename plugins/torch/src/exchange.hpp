@@ -106,7 +106,7 @@ class Exchange {
   LevelBytes sent_{};
   int step_ = 0;
   int branch_ = 0;
-  std::array<bool, 2> seen_{};  ///< of each branch: something has travelled
+  std::vector<std::uint8_t> seen_;  ///< of each branch: something has travelled
   std::optional<Recording> recording_;
   std::vector<Recording> recorded_;
 };

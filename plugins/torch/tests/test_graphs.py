@@ -131,7 +131,7 @@ def _graphs_on_hosts() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Graphs, "_capture", capture)
         patch.setattr(dit_torch.replayable, "_on_device", lambda x: True)
-        patch.setattr(dit_torch.graphs, "_mend", lambda stream: None)
+        patch.setattr(dit_torch.graphs, "_mend", lambda *_: None)
         patch.setattr(dit_torch.asked, "check_graphs", lambda *_: None)
         patch.setattr(torch.cuda, "CUDAGraph", _Graph)
         patch.setattr(torch.cuda, "graph", _capture)
@@ -227,6 +227,49 @@ def test_a_rank_that_captures_alone_is_named() -> None:
         assert counts == "6 of 8 passes replayed, 2 captured"
 
 
+def _given_otherwise() -> str:
+    """One rank's prompt has other strides, whose numbers are the same; one size more than are kept; a capture
+    that is interrupted."""
+    model = tiny.flux(4)
+
+    def interrupt(*_: Any) -> None:
+        if _Graph.capturing and stop:
+            raise KeyboardInterrupt
+
+    stop: list[int] = []
+    model.transformer_blocks[1].register_forward_hook(interrupt)
+    with _graphs_on_hosts():
+        dit_torch.enable(model, schedule="flat", graphs=True)
+        for _ in range(4):
+            given = tiny.flux_inputs()
+            prompt = given["encoder_hidden_states"]
+            if dist.get_rank() == 1:
+                given["encoder_hidden_states"] = prompt.transpose(1, 2).contiguous().transpose(1, 2)
+            _output(model, given)
+        told = dit_torch.report(model).graphs
+        exchanges = model._dit_torch.parallel.exchanges
+        for text in range(8, 8 + dit_torch.graphs.MOST):
+            for _ in range(2):
+                _output(model, tiny.flux_inputs(text=text))
+        assert len(exchanges._recorded_for) == 0  # captures of hosts pin nothing
+        stop.append(1)
+        _output(model, tiny.flux_inputs(text=20))
+        with pytest.raises(KeyboardInterrupt):
+            _output(model, tiny.flux_inputs(text=20))
+        assert not exchanges._recorded
+        stop.clear()
+        right = _output(model, tiny.flux_inputs(text=20))
+        for _ in range(3):
+            assert torch.equal(_output(model, tiny.flux_inputs(text=20)), right)
+        dit_torch.disable(model)
+    return told
+
+
+@needs.LIBRARY
+def test_strides_and_interrupts() -> None:
+    assert ranks.run(2, _given_otherwise) == ["3 of 4 passes replayed, 1 captured"] * 2
+
+
 def _others() -> list[str]:
     """Why passes are not captured."""
     model = tiny.flux(4)
@@ -240,12 +283,17 @@ def _others() -> list[str]:
         told.append(dit_torch.report(model).graphs)
         _output(model, tiny.flux_inputs() | {"joint_attention_kwargs": {"what": object()}})
         told.append(dit_torch.report(model).graphs)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(torch, "is_autocast_enabled", lambda *_: True)
+            _output(model, tiny.flux_inputs())
+        told.append(dit_torch.report(model).graphs)
         dit_torch.disable(model)
     return told
 
 
 def test_reasons_are_told() -> None:
-    on_host, gradients, argument = ranks.run(1, _others)[0]
+    on_host, gradients, argument, autocast = ranks.run(1, _others)[0]
+    assert "torch.autocast keeps weights in another type" in autocast
     assert "graphs = True" in on_host and "Parameter on cpu: expected parameters that stay on" in on_host
     assert "gradients may be wanted" in gradients and argument.endswith("an argument is a object")
 
@@ -255,7 +303,15 @@ def test_a_graph_notices_what_it_was_captured_of() -> None:
     known = state_of(model)
     assert state_of(model) == known
     layer = model.transformer_blocks[0].attn.to_q
+
+    class Own(nn.Parameter):
+        pass
+
     changes: list[Callable[[], Any]] = [
+        lambda: setattr(model, "proj_out", nn.Linear(4, 4)),
+        lambda: setattr(model.proj_out, "weight", Own(torch.zeros(4, 4))),
+        lambda: setattr(model.proj_out.weight, "data", torch.zeros(4, 4)),
+        lambda: setattr(model.proj_out, "forward", model.proj_out.forward),
         lambda: setattr(layer.weight, "data", layer.weight.data.clone()),
         lambda: setattr(layer, "bias", None),
         lambda: setattr(model.transformer_blocks[0].attn, "to_q", nn.Linear(64, 64)),

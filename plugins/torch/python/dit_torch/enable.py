@@ -194,7 +194,7 @@ def enable(
             captured.watch()
             passes.remembers(captured.begin_anew)
             if inputs is not None:
-                inputs.also = captured.facts
+                inputs.also, captured.settle = captured.facts, inputs.settle
         varying = VaryingSizes(model, plan, split)
         handles.append(varying)
         watch = Watch(passes, ours, hooks, varying, inputs, whole, cfg_parallel)

@@ -125,6 +125,7 @@ class Exchanges:
         self.longest_fast, self.shortest_slow = -1, sys.maxsize  # bytes of a layer's that were timed
         self.made: dict[Key, str] = {}  # their names
         self._captured: set[Key] = set()  # whose memory CUDA graphs know: they stay
+        self._recorded_for: set[Key] = set()  # likewise, until release()
         self.closed = 0  # how often all of them were freed
         self._recorded = False
         self._opened = group.opened  # when they were made
@@ -168,7 +169,7 @@ class Exchanges:
             self._make_room(key)
             found = self._make(key)
         if captured:
-            self._captured.add(key)
+            (self._recorded_for if self._recorded else self._captured).add(key)
         self.made[key] = found  # the last one: it was used last
         return found
 
@@ -202,7 +203,7 @@ class Exchanges:
 
     def _make_room(self, new: Key) -> None:
         """Frees the shape that was not used for longest, when there are many."""
-        kept = {key.shape for key in self._captured}
+        kept = {key.shape for key in self._captured | self._recorded_for}
         shapes = [shape for shape in dict.fromkeys(key.shape for key in self.made) if shape not in kept]
         if new.shape in shapes or len(shapes) < MOST:
             return
@@ -327,6 +328,7 @@ class Exchanges:
     def _free(self, key: Key) -> None:
         name = self.made.pop(key)
         self._captured.discard(key)
+        self._recorded_for.discard(key)
         self.too_long.pop(name, None)
         reference.free_exchange(name)
         if self.group.library is not None and not self.are_gone:
@@ -366,7 +368,7 @@ class Exchanges:
     def leave(self) -> None:
         """With a policy: others carry the next passes. What is remembered would be old when these come back,
         and takes memory meanwhile. Collective."""
-        for key in [key for key in self.made if key not in self._captured]:
+        for key in [key for key in self.made if key not in self._captured | self._recorded_for]:
             self._free(key)
         self.reset()
 
@@ -450,7 +452,9 @@ class Exchanges:
             return {}
         used = {name: library.recorded(name, failed) for name in self.made.values()}
         if failed and not self.exact:
+            at = self.at
             self.make_anew()
+            self.begin_step(*at)
         return {name: number for name, number in used.items() if number >= 0}
 
     def note_replay(self, name: str, recording: int) -> None:
@@ -458,5 +462,5 @@ class Exchanges:
             self.group.library.replayed(name, recording)
 
     def release(self, names: set[str]) -> None:
-        """No graph knows their memory any more."""
-        self._captured = {key for key in self._captured if self.made.get(key) not in names}
+        """No recorded graph knows their memory any more."""
+        self._recorded_for = {key for key in self._recorded_for if self.made.get(key) not in names}

@@ -11,8 +11,9 @@ still be there when it is replayed: weights, adapters and modules are looked at 
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,7 @@ from .replayable import SIMPLE, fact, hooked, state_of, surroundings, why_not
 
 logger = logging.getLogger("dit_torch")
 MOST = 4  # sizes whose graphs are kept: of both branches of guidance, and of two pictures
+_MOST_REASONS = 256  # sizes that are known not to be captured
 Phases = tuple[int, ...]  # of the exchanges of a pass, in their order
 
 
@@ -81,8 +83,9 @@ class Graphs:
         self.counts = Counts()
         self._sizes: dict[Hashable, _Sizes] = {}  # the last one was used last
         self._not_captured: dict[Hashable, str] = {}  # why
+        self.settle: Callable[[], None] = lambda: None  # raises where ranks are known to differ
         self._state: list[Any] = []
-        self._states = 0
+        self._states, self._unsettled = 0, 0  # how often it has changed, and in how many passes in a row
         self._hooked = ""  # why no pass is captured, as long as the state is this one
         self._closed: list[int] = []
         self._whole: Hashable = None  # what the transformer was given, before inputs are split
@@ -131,6 +134,9 @@ class Graphs:
             self.forget()
             self._state, self._states = state, self._states + 1
             self._hooked = hooked(self.model)
+            self._unsettled += 1
+        else:
+            self._unsettled = 0
         leaves, form = pytree.tree_flatten((args, kwargs))
         self._whole = (str(form), *map(fact, leaves))
 
@@ -149,7 +155,11 @@ class Graphs:
             return original(*args, **kwargs)
         if this.phases is None or this.phases not in this.sizes.seen:
             self._exchanges.begin_recording()
-            output = original(*this.args, **this.kwargs)
+            try:
+                output = original(*this.args, **this.kwargs)
+            except BaseException:
+                self._exchanges.end_recording()
+                raise
             self._note(this)
             return output
         if this.phases in this.sizes.graphs:
@@ -173,6 +183,8 @@ class Graphs:
         leaves, form = pytree.tree_flatten((args, kwargs))
         key = (self.parallel.group.name, self._whole, surroundings(), str(form), *map(fact, leaves))
         self.counts.why_not = self._hooked or self._not_captured.get(key) or why_not(leaves)
+        if self._unsettled > 2:
+            self.counts.why_not = self.counts.why_not or "weights, modules or adapters change in each pass"
         if self.counts.why_not:
             return None
         sizes = self._sizes_of(key, leaves)
@@ -211,6 +223,7 @@ class Graphs:
     @no_graph_alone
     def _capture(self, original: Any, this: _Pass) -> bool:
         """On all ranks or, with the reason noted, on none. Collective."""
+        self.settle()
         graph, output, words = torch.cuda.CUDAGraph(), None, ""
         stream = torch.cuda.current_stream()
         self._pool = self._pool or torch.cuda.graph_pool_handle()
@@ -219,14 +232,21 @@ class Graphs:
             with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
                 try:
                     output = original(*this.args, **this.kwargs)
-                except Exception as error:
+                except BaseException as error:
                     words = _first_line(error)  # what comes of it at the end says less
                     raise
-        except Exception as error:
+        except BaseException as error:
             words = words or _first_line(error)
+            _mend(stream, self._pool)
             self._pool = None
-            _mend(stream)
-        return self._keep(this, graph, output, words)
+            if not isinstance(error, Exception):
+                self._exchanges.end_recording()
+                raise
+        if not self._keep(this, graph, output, words):
+            del graph, output
+            torch.cuda.empty_cache()
+            return False
+        return True
 
     @torch.compiler.disable
     def _keep(self, this: _Pass, graph: torch.cuda.CUDAGraph, output: Any, words: str) -> bool:
@@ -236,9 +256,7 @@ class Graphs:
         why = next(filter(None, self.parallel.group.gather(words)), "")
         used = self._exchanges.end_recording(failed=why != "")
         if why:
-            del graph, output
             self._give_up(this.key, why)
-            torch.cuda.empty_cache()
             return False
         assert this.phases is not None and this.sizes.exchanges is not None
         recordings = [used.get(name, -1) for name in this.sizes.exchanges]
@@ -264,6 +282,8 @@ class Graphs:
         return pytree.tree_map(lambda x: x.clone() if isinstance(x, Tensor) else x, graph.output)
 
     def _give_up(self, key: Hashable, why: str) -> None:
+        if len(self._not_captured) >= _MOST_REASONS:
+            self._not_captured.clear()
         self._not_captured[key] = self.counts.why_not = why
         self._drop(key)
         if self.parallel.group.rank == 0:
@@ -271,24 +291,26 @@ class Graphs:
 
     def _drop(self, key: Hashable) -> None:
         dropped = self._sizes.pop(key)
-        if not dropped.graphs:
-            return
-        if not any(sizes.graphs for sizes in self._sizes.values()):
-            self._pool = None  # it ends with its last graph
-        torch.cuda.synchronize()  # one of them may be replayed now
+        if dropped.graphs:
+            torch.cuda.synchronize()  # one of them may be replayed now
+            if not any(sizes.graphs for sizes in self._sizes.values()):
+                self._pool = None  # it ends with its last graph
         used = {name for sizes in self._sizes.values() if sizes.graphs for name in sizes.exchanges or ()}
         for way in self.parallel.ways:
             way.exchanges.release(set(dropped.exchanges or ()) - used)
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
-def _mend(stream: torch.cuda.Stream) -> None:
-    """A capture that has failed leaves torch on its stream, and the generator of random numbers as if it went
-    on: until another one has ended well."""
+def _mend(stream: torch.cuda.Stream, pool: Any) -> None:
+    """A capture that has failed leaves torch on its stream, the allocator within the pool, and the generator
+    of random numbers as if it went on: until another one has ended well."""
     torch.cuda.set_stream(stream)
+    for end in (torch._C._cuda_endAllocateToPool, torch._C._cuda_releasePool):
+        with contextlib.suppress(RuntimeError):  # versions of torch that have done so
+            end(stream.device_index, pool)
     with torch.cuda.graph(torch.cuda.CUDAGraph(), capture_error_mode="thread_local"):
         torch.empty(1, device=stream.device).zero_()
 
@@ -297,4 +319,4 @@ def _like(x: Any) -> Any:
     if not isinstance(x, Tensor):
         return x
     with torch.inference_mode(False):  # or it could be written to in inference mode only
-        return torch.empty_like(x, requires_grad=False)
+        return torch.empty(x.shape, dtype=x.dtype, device=x.device)

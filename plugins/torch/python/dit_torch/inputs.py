@@ -137,6 +137,13 @@ class Inputs:
         every = self._gathered(self.half, branch)
         return bool((every == every[0]).all())
 
+    @torch.compiler.disable
+    def settle(self) -> None:
+        """Raises where ranks differ in a pass that has begun, for which the host waits. Collective where they
+        do."""
+        while self._verdict is not None and self._verdict.waits():
+            self._raise(*self._verdict.take_next())
+
     def forget(self) -> None:
         """After a failure, which ranks have had in different passes: they are counted anew."""
         self._passes, self._noted = 0, None

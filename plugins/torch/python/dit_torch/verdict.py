@@ -78,6 +78,14 @@ class Verdict:
                 return found, self._of_captured
         if self._put - self._taken < self.behind:
             return [False] * NUMBERS, None
+        return self.take_next()
+
+    def waits(self) -> bool:
+        """Whether there is one that nobody has asked for."""
+        return self._put > self._taken
+
+    def take_next(self) -> tuple[list[bool], Any]:
+        """The oldest of those, and what was put with it."""
         at = self._taken % len(self._rows)
         self._taken += 1
         there, of, self._of[at] = self._there[at], self._of[at], None
