@@ -152,6 +152,21 @@ void Wires::ask() {
           "what remembers nothing takes no memory");
   ask_of_level(*wire, level);
   check_text(*wire);
+  check_steps(*wire);
+}
+
+/// Which steps code alike, on all ranks the same; and what nobody follows yet has nothing to forget.
+void Wires::check_steps(WireState& wire) {
+  const int step = numbers_.up_to(9) - 1, branch = numbers_.up_to(2);
+  const bool right = step >= 0 && step < wire.steps && branch < 2;
+  int first = 7;
+  require_status(right, dit_wire_first_alike(wire.wire, step, branch, &first), "dit_wire_first_alike");
+  must_fail(dit_wire_replayed(wire.wire, 2), "dit_wire_replayed");
+  require(right ? first >= -1 && first <= step : first == 7, "the first step that codes alike");
+  if (wire.transfers > 0) return;
+  must_work(dit_wire_replayed(wire.wire, branch % 2), "dit_wire_replayed");
+  must_work(dit_wire_forget(wire.wire, nullptr), "dit_wire_forget");
+  for (WireState::Visit& visit : wire.visits) visit = {};
 }
 
 /// Of V as it lies in the sequence layout. No rank waits for another.
@@ -213,6 +228,11 @@ void Wires::misuse() {
   must_fail(dit_wire_share(nullptr, 0, &share), "dit_wire_share");
   must_fail(dit_wire_pays(nullptr, 0, 1, &pays), "dit_wire_pays");
   must_fail(dit_wire_choose_rows(nullptr, 0, 0, 0, &tensor), "dit_wire_choose_rows");
+  int first = 7;
+  must_fail(dit_wire_forget(nullptr, nullptr), "dit_wire_forget");
+  must_fail(dit_wire_first_alike(nullptr, 0, 0, &first), "dit_wire_first_alike");
+  must_fail(dit_wire_replayed(nullptr, 0), "dit_wire_replayed");
+  require(first == 7, "a failed call leaves its outputs");
   require(bytes == 7 && length == 7 && share == 7 && pays == 7, "a failed call leaves its outputs");
   if (wires_.empty()) return;
   const dit_wire* const wire = wires_.front()->wire;
@@ -220,6 +240,7 @@ void Wires::misuse() {
   must_fail(dit_wire_text(wire, nullptr, 5, nullptr), "dit_wire_text");
   must_fail(dit_wire_share(wire, 0, nullptr), "dit_wire_share");
   must_fail(dit_wire_pays(wire, 0, 1, nullptr), "dit_wire_pays");
+  must_fail(dit_wire_first_alike(wire, 0, 0, nullptr), "dit_wire_first_alike");
   must_fail(dit_wire_choose_rows(wires_.front()->wire, 0, 0, 0, nullptr), "dit_wire_choose_rows");
 }
 

@@ -30,6 +30,7 @@ class Wires {
   [[nodiscard]] dit_wire_options options_of(const WireState& wire) const;
   void ask_of_level(const WireState& wire, int level);
   void check_text(const WireState& wire);
+  void check_steps(WireState& wire);
 
   const Place& place_;
   Numbers& numbers_;

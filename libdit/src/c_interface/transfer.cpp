@@ -326,9 +326,12 @@ void dit_transfer::wait_for_all() {
   way_->wait_for_late();
 }
 
-void dit_transfer::forget(void* stream) {
+void dit_transfer::require_forgettable() const {
   require_idle();
   require_sound();
+}
+
+void dit_transfer::forget(void* stream) {
   const auto current = make_current(made_on_);
   way_->forget(stream);
 }

@@ -40,6 +40,7 @@ struct dit_transfer {
   void wait_stream(void* stream);
   void wait_for_all();  ///< also for what travels for later steps
   void cancel(std::shared_ptr<void> of_caller);
+  void require_forgettable() const;  ///< nothing is under way, and nothing was lost
   void forget(void* stream);
   void have_travelled(int branch) { way_->have_travelled(branch); }
 

@@ -20,6 +20,9 @@ int dit_wire::transfers() {
 
 void dit_wire::forget(void* stream) {
   const std::scoped_lock lock(mutex_);
+  for (const dit_transfer* const transfer : transfers_) {
+    transfer->require_forgettable();  // all of them forget, or none
+  }
   for (dit_transfer* const transfer : transfers_) {
     transfer->forget(stream);
   }
