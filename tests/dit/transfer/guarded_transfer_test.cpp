@@ -204,7 +204,7 @@ TEST(GuardedTransfer, SpeaksOfNumbersThatAreNone) {
 TEST(ForgottenTransfer, IsAsNew) {
   for (const bool on_device : {false, true}) {
     run_local_ranks(far_ranks(3), [&](ExchangeContext& context) {
-      for (int left = 0; left < kSteps; ++left) {
+      for (const int left : {0, 2, 3, kSteps - 1}) {
         Ends ends(context, 0.1, on_device);
         Outcome first, other, second;
         for (int step = 0; step < kSteps; ++step) ends.step(step, first);
