@@ -114,17 +114,14 @@ int Exchange::phase() const {
 }
 
 void Exchange::begin_recording() {
-  recording_ = Recording{};
+  recording_ = Counts{};
 }
 
 int Exchange::end_recording(bool failed) {
-  const Recording done = std::exchange(recording_, std::nullopt).value_or(Recording{});
-  if (failed) {
-    restart();
-    for (std::size_t what = 0; what < kTransfers; ++what) started_[what] -= done.started[what];
-    for (std::size_t level = 0; level < kMostLevels; ++level) sent_[level] -= done.sent[level];
-  }
-  if (failed || done.started == Recording{}.started) return -1;
+  const Counts done = std::exchange(recording_, std::nullopt).value_or(Counts{});
+  if (failed) restart();
+  if (failed || done.started == Counts{}.started) return -1;
+  counts_ += done;
   recorded_.push_back(done);
   return static_cast<int>(recorded_.size()) - 1;
 }
@@ -133,9 +130,7 @@ void Exchange::note_replay(int recording) {
   if (recording < 0 || static_cast<std::size_t>(recording) >= recorded_.size())
     throw std::invalid_argument("recording = " + std::to_string(recording) + ": expected one of " +
                                 std::to_string(recorded_.size()) + " of exchange \"" + name_ + "\"");
-  const Recording& done = recorded_[static_cast<std::size_t>(recording)];
-  for (std::size_t what = 0; what < kTransfers; ++what) started_[what] += done.started[what];
-  for (std::size_t level = 0; level < kMostLevels; ++level) sent_[level] += done.sent[level];
+  counts_ += recorded_[static_cast<std::size_t>(recording)];
   seen_[static_cast<std::size_t>(branch_)] = 1;
   transfers_.note_replay(branch_);
 }
@@ -179,18 +174,16 @@ void Exchange::fill_call(Call& filled, int what, const at::Tensor& x, std::int64
 
 void Exchange::count_start(int what) {
   const auto at = static_cast<std::size_t>(what);
-  ++started_[at];
-  if (recording_.has_value()) ++recording_->started[at];
+  ++counts().started[at];
   seen_[static_cast<std::size_t>(branch_)] = 1;
   pending(what).under_way = true;
-  if (transfers_.stores() && what != DIT_GATHER_OUTPUT) count_sent(exact_bytes_[at]);
+  if (transfers_.stores() && what != DIT_GATHER_OUTPUT) counts() += {{}, exact_bytes_[at]};
 }
 
-void Exchange::count_sent(const LevelBytes& bytes) {
-  for (std::size_t level = 0; level < kMostLevels; ++level) {
-    sent_[level] += bytes[level];
-    if (recording_.has_value()) recording_->sent[level] += bytes[level];
-  }
+Exchange::Counts& Exchange::Counts::operator+=(const Counts& other) {
+  for (std::size_t what = 0; what < kTransfers; ++what) started[what] += other.started[what];
+  for (std::size_t level = 0; level < kMostLevels; ++level) sent[level] += other.sent[level];
+  return *this;
 }
 
 void Exchange::run_start(int what, const dit_transfer_call& call) {
@@ -206,7 +199,7 @@ at::Tensor Exchange::run_finish(int what, void* stream) {
                                 "\": expected dit::start first");
   require_ok(attention_.on_device() ? dit_transfer_wait_stream(transfers_.of(what), stream)
                                     : dit_transfer_wait(transfers_.of(what)));
-  count_sent(group_->newly_sent());
+  counts() += {{}, group_->newly_sent()};
   return std::exchange(done, {}).target;
 }
 

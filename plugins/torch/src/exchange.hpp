@@ -69,10 +69,11 @@ class Exchange {
     Preparation preparation;  ///< keeps its tensors
     bool under_way = false;
   };
-  /// What a graph does in each replay.
-  struct Recording {
+  /// Starts, and the bytes that they sent: of all, or of what a graph does in each replay.
+  struct Counts {
     std::array<std::uint64_t, kTransfers> started{};
     LevelBytes sent{};
+    Counts& operator+=(const Counts& other);
   };
   /// A call, and what it points to.
   struct Call {
@@ -92,7 +93,8 @@ class Exchange {
   void give_up();  ///< what is under way
   void require_recorded(void* stream) const;
   void count_start(int what);
-  void count_sent(const LevelBytes& bytes);
+  /// Of a recording while there is one.
+  [[nodiscard]] Counts& counts() { return recording_.has_value() ? *recording_ : counts_; }
 
   std::string name_;
   std::shared_ptr<Group> group_;
@@ -102,13 +104,12 @@ class Exchange {
   Slots slots_;
   std::array<LevelBytes, kTransfers> exact_bytes_;
   std::array<Pending, kTransfers> pending_;
-  std::array<std::uint64_t, kTransfers> started_{};
-  LevelBytes sent_{};
+  Counts counts_;
   int step_ = 0;
   int branch_ = 0;
   std::vector<std::uint8_t> seen_;  ///< of each branch: something has travelled
-  std::optional<Recording> recording_;
-  std::vector<Recording> recorded_;
+  std::optional<Counts> recording_;
+  std::vector<Counts> recorded_;
 };
 
 /// Of this process; never destroyed, as freeing is collective.

@@ -17,13 +17,14 @@ std::string Exchange::report() const {
   std::uint64_t full = 0;
   for (std::size_t level = 0; level < names.size(); ++level) {
     std::uint64_t exact = 0;
-    for (std::size_t what = 0; what < kTransfers; ++what) exact += started_[what] * exact_bytes_[what][level];
+    for (std::size_t what = 0; what < kTransfers; ++what)
+      exact += counts_.started[what] * exact_bytes_[what][level];
     double share = 1;
     if (transfers_.wire() != nullptr)
       require_ok(dit_wire_share(transfers_.wire(), static_cast<int>(level), &share));
     levels.push_back({{"name", names[level]},
                       {"peers", peers[level]},
-                      {"sent_bytes", sent_[level]},
+                      {"sent_bytes", counts_.sent[level]},
                       {"full_bytes", exact},
                       {"share", share}});
     full += exact;
@@ -37,7 +38,7 @@ std::string Exchange::report() const {
                       {"stores", transfers_.stores()},
                       {"slots", attention_.slots},
                       {"side_stream", attention_.side_stream},
-                      {"started", started_},
+                      {"started", counts_.started},
                       {"levels", levels},
                       {"full_bytes", full},
                       {"slot_bytes", transfers_.slot_bytes()},

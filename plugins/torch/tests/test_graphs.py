@@ -125,7 +125,7 @@ def _graphs_on_hosts() -> Iterator[None]:
                 for to, x in zip(graph.output, forward(*this.args, **this.kwargs), strict=True):
                     to.copy_(x)
 
-            graph.replay.again = again
+            graph.executable.again = again
         return captured
 
     with pytest.MonkeyPatch.context() as patch:
@@ -268,6 +268,28 @@ def _given_otherwise() -> str:
 @needs.LIBRARY
 def test_strides_and_interrupts() -> None:
     assert ranks.run(2, _given_otherwise) == ["3 of 4 passes replayed, 1 captured"] * 2
+
+
+def _keeps_what_it_makes() -> str:
+    """A first pass makes a table that its module keeps, as rotary embeddings do."""
+    model = tiny.flux(4)
+
+    def keep(module: nn.Module, *_: Any) -> None:
+        if not hasattr(module, "table"):
+            module.table = [torch.zeros(2)]
+
+    model.transformer_blocks[1].register_forward_hook(keep)
+    with _graphs_on_hosts():
+        dit_torch.enable(model, graphs=True)
+        for _ in range(4):
+            _output(model, tiny.flux_inputs())
+        told = dit_torch.report(model).graphs
+        dit_torch.disable(model)
+    return told
+
+
+def test_what_a_first_pass_keeps_delays_no_capture() -> None:
+    assert ranks.run(1, _keeps_what_it_makes) == ["3 of 4 passes replayed, 1 captured"]
 
 
 def _others() -> list[str]:

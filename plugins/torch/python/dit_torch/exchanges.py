@@ -430,7 +430,8 @@ class Exchanges:
 
     def first_phase(self, name: str) -> int:
         """That of a pass that was the first to an exchange."""
-        return self.phase(name) % self.branches if self.phase(name) >= 0 else -1
+        phase = self.phase(name)
+        return phase if phase < 0 else phase % self.branches
 
     @torch.compiler.disable
     def begin_recording(self) -> None:

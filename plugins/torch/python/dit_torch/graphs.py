@@ -34,7 +34,7 @@ Phases = tuple[int, ...]  # of the exchanges of a pass, in their order
 
 @dataclass
 class _Graph:
-    replay: torch.cuda.CUDAGraph
+    executable: torch.cuda.CUDAGraph
     output: Any
     recordings: list[int]  # of the exchanges
 
@@ -128,17 +128,21 @@ class Graphs:
 
     @torch.compiler.disable
     def _look_at(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        state = state_of(self.model)
-        if state != self._state:
-            self._not_captured.clear()
-            self.forget()
-            self._state, self._states = state, self._states + 1
-            self._hooked = hooked(self.model)
-            self._unsettled += 1
-        else:
-            self._unsettled = 0
+        self._unsettled = self._unsettled + 1 if self._changed() else 0
         leaves, form = pytree.tree_flatten((args, kwargs))
         self._whole = (str(form), *map(fact, leaves))
+
+    def _changed(self, own: Hashable = None) -> bool:
+        """Whether graphs would be of something else, and are forgotten; the sizes `own` have none yet."""
+        state = state_of(self.model)
+        if state == self._state:
+            return False
+        self._not_captured.clear()
+        for key in [key for key in self._sizes if key != own]:
+            self._drop(key)
+        self._state, self._states = state, self._states + 1
+        self._hooked = hooked(self.model)
+        return True
 
     def _around(self, original: Any) -> Any:
         def forward(*args: Any, **kwargs: Any) -> Any:
@@ -213,7 +217,8 @@ class Graphs:
 
     @torch.compiler.disable
     def _note(self, this: _Pass) -> None:
-        """Of a pass that has gone by itself."""
+        """Of a pass that has gone by itself, and may have made what its modules keep."""
+        self._changed(None if this.sizes.graphs else this.key)
         used = self._exchanges.end_recording()
         if this.phases is None:
             this.sizes.exchanges = list(used)
@@ -277,7 +282,7 @@ class Graphs:
     def _replay(self, this: _Pass) -> Any:
         assert this.phases is not None
         graph = this.sizes.graphs[this.phases]
-        graph.replay.replay()
+        graph.executable.replay()
         self.counts.replayed += 1
         return pytree.tree_map(lambda x: x.clone() if isinstance(x, Tensor) else x, graph.output)
 
